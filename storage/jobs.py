@@ -1,4 +1,5 @@
-"""The values that cross the ledger's border: new jobs, claims, transitions, wake-ups, rows and counts.
+"""
+The values that cross the ledger's border: new jobs, claims, transitions, wake-ups, rows and counts.
 
 Nothing here knows a back end. `storage.protocols` says what each operation promises; flows in `tasks` build
 transitions and read claims; `worker` reads wake-ups and counts.
@@ -65,7 +66,8 @@ class FinishedAs(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """Describe a job to be admitted.
+    """
+    Describe a job to be admitted.
 
     `job_id` is the receipt id of a settlement or `delivery:<partner_id>:<message_id>`; `payload` are the bytes every
     attempt works on; `finalized_at` is in Unix seconds and orders the job in batches and dead-letter listings.
@@ -179,7 +181,8 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reschedule:
-    """Make the job due again in `delay_ms` as attempt `attempt` (the same number when no attempt was spent).
+    """
+    Make the job due again in `delay_ms` as attempt `attempt` (the same number when no attempt was spent).
 
     `publishes` tells whether the caller publishes the message itself (the row becomes outstanding) or leaves it to
     the due pump (the row is parked). `pending` queues a reconciliation entry with it (an indeterminate delivery).
@@ -241,7 +244,8 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCounts:
-    """Count jobs of one kind. `admitted == sum(finished) + dead + sum(in_flight)` holds at every instant.
+    """
+    Count jobs of one kind. `admitted == sum(finished) + dead + sum(in_flight)` holds at every instant.
 
     `dead` counts jobs that ended as dead letters and were not replayed (a cleared one stays counted); `duplicates`
     and `conflicts` count refused admissions.

@@ -1,4 +1,5 @@
-"""What every back end promises, one protocol per kind of fact. The contract suite runs each line on each back end.
+"""
+What every back end promises, one protocol per kind of fact. The contract suite runs each line on each back end.
 
 All operations are atomic: they happen whole or not at all, also under concurrent callers. All raise
 `StorageUnavailableError` when the store cannot answer; none ever assumes the answer (promise P5).
@@ -30,7 +31,8 @@ class DedupStorage(Protocol):
     """Remember keys for a while."""
 
     def first_seen(self, key: str) -> bool:
-        """Mark the key and tell whether this call was the first to do so.
+        """
+        Mark the key and tell whether this call was the first to do so.
 
         Of any number of concurrent callers with one key exactly one gets True.
         """
@@ -41,7 +43,8 @@ class JobStorage(Protocol):
     """Keep the ledger: one durable row per job, with attempt numbers and leases, on the store's own clock."""
 
     def admit(self, job: NewJob) -> Admission:
-        """Write the row (attempt 0, due now, outstanding) and the dedup mark, unless the id is known.
+        """
+        Write the row (attempt 0, due now, outstanding) and the dedup mark, unless the id is known.
 
         Known means: a row in the ledger whatever its age, a dead letter, or a mark within the dedup window. Same
         bytes answer `Duplicate`, other bytes `Conflict`; neither changes anything but the counters.
@@ -57,7 +60,8 @@ class JobStorage(Protocol):
         ...
 
     def claim(self, job_id: str, attempt: int, lease: Lease) -> ClaimResult:
-        """Take the lease of exactly this attempt if it is due and not leased.
+        """
+        Take the lease of exactly this attempt if it is due and not leased.
 
         A row whose lease expired is claimed with cause `LEASE_EXPIRED`, an escalated one with `ESCALATED`. A claim
         raises the row's version. Raises `InvalidInputError` for a lease out of range.
@@ -65,7 +69,7 @@ class JobStorage(Protocol):
         ...
 
     def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult]:
-        """Claim up to 1,024 (job id, attempt) pairs with one exchange; each token is the lease's token plus its index."""
+        """Claim up to 1,024 (job id, attempt) pairs with one exchange; each token is the lease's plus its index."""
         ...
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
@@ -73,10 +77,11 @@ class JobStorage(Protocol):
         ...
 
     def record(self, claim: Claim, transition: Transition) -> None:
-        """Apply the transition if version, token and lease still hold; else raise `StaleClaimError`, changing nothing.
+        """
+        Apply the transition if version, token and lease still hold; else raise `StaleClaimError`, changing nothing.
 
-        `Bury` raises `DeadLetterConflictError` (changing nothing) if another record exists for the id. `Await` and a
-        `Reschedule` with `pending` raise `CapacityReachedError` (changing nothing) when the reconciliation queue is full.
+        `Bury` raises `DeadLetterConflictError` if another record exists for the id. `Await` and a `Reschedule` with
+        `pending` raise `CapacityReachedError` when the reconciliation queue is full. Either changes nothing.
         """
         ...
 
@@ -85,7 +90,8 @@ class JobStorage(Protocol):
         ...
 
     def due(self, limit: int) -> list[WakeUp]:
-        """Take up to `limit` wake-ups: expired leases, parked rows that are due, rows whose message was lost.
+        """
+        Take up to `limit` wake-ups: expired leases, parked rows that are due, rows whose message was lost.
 
         Each returned row is outstanding afterwards, so of any number of concurrent pumps exactly one publishes it.
         A crash before the publish is found again as a lost message.
@@ -137,7 +143,7 @@ class DeadLetterStorage(Protocol):
     """Keep at most one dead letter per receipt, ordered by (finalized_at, receipt_id bytes)."""
 
     def append(self, record: DeadLetterRecord) -> bool:
-        """Store the record; True if new, False if the same bytes are there; other bytes raise `DeadLetterConflictError`."""
+        """Store the record: True if new, False if the same bytes are there, `DeadLetterConflictError` for others."""
         ...
 
     def get(self, receipt_id: str) -> DeadLetterRecord | None:
@@ -145,7 +151,7 @@ class DeadLetterStorage(Protocol):
         ...
 
     def list(self, limit: int | None = None, offset: int = 0) -> "list[DeadLetterRecord]":
-        """Return records in order; a row that does not decode or disagrees with its index raises `InvalidRecordError`."""
+        """Return records in order; one that does not decode or disagrees with its index raises `InvalidRecordError`."""
         ...
 
     def count(self) -> int:
@@ -193,7 +199,8 @@ class ReconciliationStorage(Protocol):
         ...
 
     def escalate(self, key: str, replacement: ReconciliationRequest) -> bool:
-        """Resolve `key`, queue the replacement and make its job due as `ESCALATED`; False if already resolved.
+        """
+        Resolve `key`, queue the replacement and make its job due as `ESCALATED`; False if already resolved.
 
         Of any number of concurrent callers exactly one gets True.
         """

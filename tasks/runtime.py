@@ -1,0 +1,44 @@
+"""What every task needs, injected once per process. Built by `worker.bootstrap`; tests build it on memory back ends."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from storage.bundle import Storage
+from storage.jobs import Claim, Lease
+from tasks.settlement_flow import SettlementFlow
+
+
+class LeaseKeeper(Protocol):
+    """Renew leases while hooks run."""
+
+    def keep(self, claim: Claim) -> AbstractContextManager[None]:
+        """Renew the claim's lease until the block ends or the hard limit of one attempt has passed."""
+        ...
+
+
+class Quarantine(Protocol):
+    """Keep messages nobody can work on, for a person to look at."""
+
+    def keep(self, raw: bytes, queue: str, reason: str) -> None:
+        """Store the message's bytes with the queue it came from and a reason code."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """Hold the parts one process works with. Frozen: a change of settings is a new process."""
+
+    storage: Storage
+    settlement: SettlementFlow
+    keeper: LeaseKeeper
+    quarantine: Quarantine
+    #: Make the lease of the next claim: this process' owner id and a fresh token.
+    new_lease: Callable[[], Lease]
+    #: Wait between two tries at an unreachable store, in seconds.
+    pause: Callable[[float], None]
+    #: Delays up to this are Celery countdowns; longer ones are parked in the ledger.
+    max_hop_ms: int
+    max_payload_bytes: int
+    dead_letter_feed_max_length: int

@@ -1,0 +1,110 @@
+"""
+One settlement attempt, from claim to step. Knows no Celery and no Redis; `tasks.base` carries out what it returns.
+
+The retry is decided in `reliability.retry.classify_attempt`; this file asks the hook, hands the answer over and turns
+the decision into a step.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import assert_never
+
+from reliability import clock, outcomes, retry, settlement
+from reliability.dead_letter import DeadLetterRecord
+from reliability.delivery import AcceptedPendingVerification
+from reliability.errors import InvalidInputError
+from reliability.failures import SettlementFailureCode, SettlementFailureReason
+from reliability.reconciliation import ReconciliationRequest
+from reliability.settlement import SettlementObservation
+from storage.jobs import Claim, ClaimCause, FinishedAs
+from tasks import hooks, steps
+
+#: The partner under which a rail's pending settlements wait in reconciliation.
+RAIL_PARTNER_ID = "settlement"
+
+_LEASE_EXPIRED = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "lease expired")
+_NO_RECEIPT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "no receipt in time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementFlow:
+    """Hold what one attempt needs: the hook, the policy, a clock and the jitter added to each backoff in ms."""
+
+    hook: hooks.SettlementHook
+    policy: retry.RetryPolicy
+    clock: clock.Clock
+    jitter_ms: Callable[[], int]
+
+    def run(self, claim: Claim) -> steps.Step:
+        """Run the claimed attempt and say what follows. Never raises for anything a hook does."""
+        result = self._result(claim)
+        if isinstance(result, outcomes.Pending):
+            return self._await_receipt(claim)
+        asked_ms = (result.retry_after_ms or 0) if isinstance(result, outcomes.Retryable) else 0
+        return self._step(
+            claim, retry.classify_attempt(self.policy, claim.attempt, result), min(asked_ms, retry.BACKOFF_CAP_LIMIT_MS)
+        )
+
+    def _result(self, claim: Claim) -> outcomes.SettlementResult:
+        if claim.cause is ClaimCause.LEASE_EXPIRED:
+            return outcomes.Retryable(_LEASE_EXPIRED)
+        try:
+            observation = SettlementObservation.from_json(claim.payload)
+        except InvalidInputError as error:
+            return _broken_contract(str(error))
+        if claim.cause is ClaimCause.ESCALATED:
+            return self._verify(observation)
+        return checked_answer(observation, self._ask(self.hook.observe, observation))
+
+    def _verify(self, observation: SettlementObservation) -> outcomes.SettlementResult:
+        """Ask a hook that can verify; a settlement that is pending still counts as one failed attempt."""
+        if not isinstance(self.hook, hooks.VerifyingSettlementHook):
+            return outcomes.Retryable(_NO_RECEIPT)
+        answer = checked_answer(observation, self._ask(self.hook.verify, observation))
+        return outcomes.Retryable(_NO_RECEIPT) if isinstance(answer, outcomes.Pending) else answer
+
+    def _ask(self, question: Callable[[SettlementObservation], object], observation: SettlementObservation) -> object:
+        try:
+            return question(observation)
+        except Exception as error:  # noqa: BLE001 - a hook is user code: whatever it raises is an answer to classify
+            return outcomes.classify_exception(error)
+
+    def _step(self, claim: Claim, decision: retry.AttemptDecision, retry_after_ms: int) -> steps.Step:
+        match decision:
+            case retry.Accepted():
+                return steps.Done(finished_as=FinishedAs.SETTLED)
+            case retry.Skip():
+                return steps.Done(finished_as=FinishedAs.SKIPPED)
+            case retry.Retry(attempt=attempt, reason=reason):
+                backoff_ms = self.policy.backoff_ms_for(claim.attempt) + self.jitter_ms()
+                return steps.RetryAfter(attempt=attempt, delay_ms=max(backoff_ms, retry_after_ms), reason=reason)
+            case retry.DeadLetter(reason=reason):
+                return steps.DeadLettered(record=dead_letter_of(claim, reason))
+            case _:
+                assert_never(decision)
+
+    def _await_receipt(self, claim: Claim) -> steps.Step:
+        now = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
+        request = ReconciliationRequest.for_outcome(AcceptedPendingVerification(), claim.job_id, RAIL_PARTNER_ID, now)
+        if request is None:  # pragma: no cover - the documented table gives a request for a pending outcome
+            raise AssertionError(claim.job_id)
+        return steps.AwaitReceipt(request=request)
+
+
+def dead_letter_of(claim: Claim, reason: SettlementFailureReason) -> DeadLetterRecord:
+    """Return the dead letter of a job whose attempt `claim.attempt` (zero-based) was its last."""
+    return DeadLetterRecord.new(claim.job_id, claim.finalized_at, claim.attempt + 1, reason)
+
+
+def checked_answer(observation: SettlementObservation, answer: object) -> outcomes.SettlementResult:
+    """Hold a hook to its contract: a foreign answer, or a skip of a positive amount, is a permanent failure."""
+    if isinstance(answer, outcomes.Pending):
+        return answer
+    if not isinstance(answer, outcomes.ClassifiedResult):
+        return _broken_contract(f"the hook answered a {type(answer).__name__}")
+    return settlement.hold_to_contract(observation, answer)
+
+
+def _broken_contract(detail: str) -> outcomes.Permanent:
+    return outcomes.Permanent(SettlementFailureReason.from_detail(SettlementFailureCode.INVALID_OBSERVATION, detail))
