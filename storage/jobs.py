@@ -258,3 +258,13 @@ class LedgerCounts:
     retried: int = 0
     finished: Mapping[FinishedAs, int] = field(default_factory=dict)
     in_flight: Mapping[JobState, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateLimits:
+    """Bound one partner's traffic; None means no bound."""
+
+    max_per_second: float | None = None
+    max_concurrent: int | None = None
+    #: A worker that died inside the gate stops counting after this, in ms; longer than the hook's time limit.
+    entry_lease_ms: int = 60_000

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from reliability.circuit import CircuitState
 from reliability.dead_letter import DeadLetterRecord
 from reliability.reconciliation import ReconciliationRequest
 from storage.jobs import (
@@ -16,6 +17,7 @@ from storage.jobs import (
     AdmitAndClaimResult,
     Claim,
     ClaimResult,
+    GateLimits,
     JobKind,
     JobRow,
     JobState,
@@ -150,7 +152,7 @@ class DeadLetterStorage(Protocol):
         """Return the record, None if absent; a row that does not decode raises `InvalidRecordError`."""
         ...
 
-    def list(self, limit: int | None = None, offset: int = 0) -> "list[DeadLetterRecord]":
+    def list(self, limit: int | None = None, offset: int = 0) -> Sequence[DeadLetterRecord]:
         """Return records in order; one that does not decode or disagrees with its index raises `InvalidRecordError`."""
         ...
 
@@ -166,7 +168,7 @@ class DeadLetterStorage(Protocol):
         """Remove the record and its payload; tell whether there was one. The id may be admitted again afterwards."""
         ...
 
-    def take_unpublished(self, limit: int, retry_after_ms: int) -> "list[DeadLetterRecord]":
+    def take_unpublished(self, limit: int, retry_after_ms: int) -> Sequence[DeadLetterRecord]:
         """Take records whose feed publication is owed; each comes again after `retry_after_ms` unless `published`."""
         ...
 
@@ -208,4 +210,40 @@ class ReconciliationStorage(Protocol):
 
     def counts(self) -> dict[str, int]:
         """Count the queued entries by reason tag."""
+        ...
+
+
+class CircuitStorage(Protocol):
+    """Keep one circuit state per partner, shared by the whole fleet."""
+
+    def load(self, partner_id: str) -> CircuitState:
+        """Return the partner's state; one never stored is closed without failures."""
+        ...
+
+    def compare_and_set(self, partner_id: str, expected: CircuitState, state: CircuitState) -> bool:
+        """Store the state if the kept one still equals `expected`; False, changing nothing, otherwise."""
+        ...
+
+
+class GateStorage(Protocol):
+    """Bound how fast and how many at once deliveries go to one partner, over the whole fleet."""
+
+    def enter(self, partner_id: str, token: str, limits: GateLimits) -> int:
+        """
+        Let the holder of the token in and return 0, or return how many ms to wait before asking again.
+
+        An entry that is not left is given up after `limits.entry_lease_ms`.
+        """
+        ...
+
+    def leave(self, partner_id: str, token: str) -> None:
+        """End the entry; leaving twice, or without having entered, changes nothing."""
+        ...
+
+    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
+        """
+        Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`.
+
+        Deliveries that wait for one partner come back one after the other instead of all at once.
+        """
         ...

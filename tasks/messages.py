@@ -6,7 +6,7 @@ A message either names an admitted job (`job_id`, `attempt`) or carries a whole 
 and the ledger. Everything refused raises `InvalidMessageError` with the field and what to do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
 import pydantic
@@ -34,23 +34,25 @@ class WakeUpMessage(pydantic.BaseModel):
     attempt: Annotated[int, pydantic.Field(ge=0, le=MAX_ATTEMPT)] = 0
 
 
-def decode_settlement(kwargs: Mapping[str, object]) -> WakeUpMessage | SettlementObservation:
+def decode_attempt(
+    kwargs: Mapping[str, object], whole_argument: str, read: Callable[[object], NewJob]
+) -> WakeUpMessage | NewJob:
     """
-    Read the arguments of `chio.settle.observe`: an admitted job's name, or a whole observation.
+    Read the arguments of an attempt: an admitted job's name, or the whole work under `whole_argument`.
 
     Raises:
-        InvalidMessageError: if the arguments are neither.
+        InvalidMessageError: if the arguments are neither, or the work is refused.
 
     """
-    if "observation" not in kwargs:
+    if whole_argument not in kwargs:
         return decode_wake_up(kwargs)
-    unknown = sorted(set(kwargs) - {"observation"})
+    unknown = sorted(set(kwargs) - {whole_argument})
     if unknown:
-        raise InvalidMessageError(field=unknown[0], problem="is not expected beside `observation`; leave it out")
+        raise InvalidMessageError(field=unknown[0], problem=f"is not expected beside {whole_argument!r}; leave it out")
     try:
-        return SettlementObservation.from_wire(kwargs["observation"])
+        return read(kwargs[whole_argument])
     except InvalidInputError as error:
-        raise InvalidMessageError(field=f"observation.{error.field}", problem=error.problem) from error
+        raise InvalidMessageError(field=f"{whole_argument}.{error.field}", problem=error.problem) from error
 
 
 def decode_wake_up(kwargs: Mapping[str, object]) -> WakeUpMessage:

@@ -78,7 +78,12 @@ class SettlementFlow:
                 return steps.Done(finished_as=FinishedAs.SKIPPED)
             case retry.Retry(attempt=attempt, reason=reason):
                 backoff_ms = self.policy.backoff_ms_for(claim.attempt) + self.jitter_ms()
-                return steps.RetryAfter(attempt=attempt, delay_ms=max(backoff_ms, retry_after_ms), reason=reason)
+                return steps.RetryAfter(
+                    attempt=attempt,
+                    delay_ms=max(backoff_ms, retry_after_ms),
+                    reason=reason,
+                    max_retries=self.policy.max_retries,
+                )
             case retry.DeadLetter(reason=reason):
                 return steps.DeadLettered(record=dead_letter_of(claim, reason))
             case _:

@@ -31,6 +31,7 @@ class RetryAfter:
     attempt: int
     delay_ms: int
     reason: SettlementFailureReason
+    max_retries: int
     pending: ReconciliationRequest | None = None
 
 

@@ -1,0 +1,77 @@
+# Everything a person does with this project; `make` alone lists it.
+# The first call of any target makes .venv and installs the pinned requirements, later calls go straight on.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+#: Processes that run the tests; 2 fits the smallest machine the project is tested on.
+TEST_PROCESSES ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
+#: Arguments for the demo and the benchmarks, for example ARGS=--kill-worker-after=200.
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo run test check bench chaos fmt lint types arch docs lock
+
+help: ## List the targets
+	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## Make .venv and install everything (every other target does it too)
+	@echo "$(VENV) is ready."
+
+demo: $(STAMP) ## Start the whole stack, settle the example file, show that the numbers add up, stop
+	@$(BIN)/python -m worker.demo $(ARGS)
+
+run: $(STAMP) ## Start the same stack and keep it running until Ctrl-C
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m honcho start
+
+test: $(STAMP) ## Run every test that can run here
+	@$(PYTEST) $(ARGS)
+
+check: lint types arch ## Run what CI runs: lint, format, types, layers, and all tests that need no container
+	@$(PYTEST) -m "not containers" $(ARGS)
+
+bench: $(STAMP) ## Measure against other queues, side by side
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: $(STAMP) ## Run the demo while its worker is killed and its broker's keys are deleted
+	@$(BIN)/python -m worker.demo --kill-worker-after 150 --delete-broker-keys-after 450 $(ARGS)
+
+fmt: $(STAMP) ## Format the code and fix what can be fixed by itself
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lint: $(STAMP) ## Check all lint rules and the format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP) ## Check the types, strictly
+	@$(BIN)/mypy
+
+arch: $(STAMP) ## Check that imports point one way
+	@$(BIN)/lint-imports
+
+docs: $(STAMP) ## Write the generated pages again
+	@$(BIN)/python -m worker.cli.reference > docs/cli.md.new
+	@mv docs/cli.md.new docs/cli.md
+
+lock: $(STAMP) ## Pin the requirements again, with hashes
+	@$(BIN)/python -m venv $(VENV)/lock
+	@$(VENV)/lock/bin/python -m pip install --quiet uv
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		pyproject.toml --output-file requirements/runtime.txt
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		pyproject.toml --group dev --output-file requirements/dev.txt
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "$(PYTHON) is missing or older than Python 3.11; name another one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -c '' 2>/dev/null || { echo "Making $(VENV), once ..."; $(PYTHON) -m venv --clear $(VENV); }
+	@echo "Installing the pinned requirements, once ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,55 @@
+"""
+The ids of deliveries, and which reconciliation entries belong to a job.
+
+A settlement's job id is its receipt id; a delivery's is made of its partner and message.
+"""
+
+from reliability import reconciliation
+from reliability.reconciliation import ReconciliationReason, ReconciliationRequest
+
+#: The partner id under which a settlement that waits for a receipt is kept in reconciliation; no partner may use it.
+SETTLEMENT_PARTNER_ID = "settlement"
+
+_DELIVERY_PREFIX = "delivery"
+_PARTS = 3
+
+
+def delivery_job_id(partner_id: str, message_id: str) -> str:
+    """Return `delivery:<partner_id>:<message_id>`, with `%` and `:` inside the two percent-encoded."""
+    return ":".join((_DELIVERY_PREFIX, _encoded(partner_id), _encoded(message_id)))
+
+
+def delivery_of(job_id: str) -> tuple[str, str] | None:
+    """Return partner id and message id of a delivery's job id; None for any other id."""
+    parts = job_id.split(":")
+    if len(parts) != _PARTS or parts[0] != _DELIVERY_PREFIX or not (parts[1] and parts[2]):
+        return None
+    partner_id, message_id = _decoded(parts[1]), _decoded(parts[2])
+    return (partner_id, message_id) if delivery_job_id(partner_id, message_id) == job_id else None
+
+
+def job_of(request: ReconciliationRequest) -> str:
+    """Return the id of the job a reconciliation request is about."""
+    if request.partner_id == SETTLEMENT_PARTNER_ID:
+        return request.message_id
+    return delivery_job_id(request.partner_id, request.message_id)
+
+
+def reconciliation_keys(job_id: str) -> list[str]:
+    """Return every key under which reconciliation may keep the job, escalated or not."""
+    owners = [(SETTLEMENT_PARTNER_ID, job_id)]
+    if delivery := delivery_of(job_id):
+        owners.append(delivery)
+    return [
+        reconciliation.key_for(reason, partner_id, message_id)
+        for partner_id, message_id in owners
+        for reason in ReconciliationReason
+    ]
+
+
+def _encoded(identifier: str) -> str:
+    return identifier.replace("%", "%25").replace(":", "%3A")
+
+
+def _decoded(identifier: str) -> str:
+    return identifier.replace("%3A", ":").replace("%25", "%")

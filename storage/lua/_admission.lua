@@ -1,0 +1,39 @@
+--! include _row
+-- Part: whether an id is known, and the writing of a new row.
+
+-- What the id is known as: in_ledger, finished, dead, conflict (other bytes), or nil when it is new. A dead letter
+-- that was stored without a job has no digest to compare; its id is dead whatever the bytes.
+local function known_as(id, digest)
+  local kept = redis.call('HGET', K.job(id), 'digest')
+  if kept then return kept == digest and 'in_ledger' or 'conflict' end
+  if redis.call('HEXISTS', K.dead(), id) == 1 then
+    kept = redis.call('HGET', K.dead_job(id), 'digest')
+    return (not kept or kept == digest) and 'dead' or 'conflict'
+  end
+  kept = redis.call('GET', K.seen(id))
+  if kept then return kept == string.sub(digest, 1, 16) and 'finished' or 'conflict' end
+  return nil
+end
+
+local function count_refusal(kind, known)
+  redis.call('HINCRBY', K.counts(kind), known == 'conflict' and 'conflicts' or 'duplicates', 1)
+end
+
+-- job: kind, queue, digest, finalized; the payload is stored by the caller.
+local function write_row(id, job, now, slack_ms)
+  redis.call('HSET', K.job(id), 'kind', job.kind, 'queue', job.queue, 'digest', job.digest, 'attempt', 0,
+    'version', 0, 'state', 'outstanding', 'due', now, 'admitted', now, 'finalized', job.finalized)
+  redis.call('HSETNX', K.watermarks(), job.queue, 0)
+  enter(id, job.kind, job.queue, 'outstanding', lost_after(now, slack_ms, 0))
+end
+
+local function remember(id, digest, ttl_s)
+  redis.call('SET', K.seen(id), string.sub(digest, 1, 16), 'EX', ttl_s)
+end
+
+local function admit_new(id, job, payload, now, ttl_s, slack_ms)
+  redis.call('SET', K.seen(id), string.sub(job.digest, 1, 16), 'NX', 'EX', ttl_s)
+  redis.call('SET', K.payload(id), payload)
+  write_row(id, job, now, slack_ms)
+  redis.call('HINCRBY', K.counts(job.kind), 'admitted', 1)
+end

@@ -1,0 +1,28 @@
+--! include _row
+-- Part: taking the lease of one attempt.
+
+-- lease: owner, token, ms. Returns one of
+--   {'claimed', kind, queue, attempt, version, lease_until, payload, finalized, admitted, first, cause, now}
+--   {'not_due', remaining_ms} | {'refused', why} | {'no_payload'}
+local function claim(id, attempt, lease, now)
+  local row = redis.call('HMGET', K.job(id), 'state', 'attempt', 'due', 'lease', 'kind', 'queue', 'finalized',
+    'admitted', 'first', 'cause', 'version', 'hold')
+  local state, cause = row[1], row[10] or 'due'
+  if not state then return {'refused', 'gone'} end
+  if row[2] ~= attempt then return {'refused', 'other_attempt'} end
+  if state == 'held' or state == 'awaiting' then return {'refused', state} end
+  if state == 'leased' then
+    if tonumber(row[4]) > now then return {'refused', 'leased'} end
+    if row[12] then return {'refused', 'held'} end
+    cause = 'lease_expired'
+  elseif tonumber(row[3]) > now then
+    return {'not_due', row[3] - now}
+  end
+  local payload = redis.call('GET', K.payload(id))
+  if not payload then return {'no_payload'} end
+  local version, first, until_ms = row[11] + 1, row[9] or now, now + lease.ms
+  redis.call('HSET', K.job(id), 'state', 'leased', 'version', version, 'first', first, 'owner', lease.owner,
+    'token', lease.token, 'lease', until_ms)
+  move(id, row[5], row[6], state, 'leased', until_ms)
+  return {'claimed', row[5], row[6], row[2], version, until_ms, payload, row[7], row[8], first, cause, now}
+end

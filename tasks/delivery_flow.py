@@ -1,0 +1,197 @@
+"""
+One delivery attempt, from claim to step. Knows no Celery and no Redis; `tasks.base` carries out what it returns.
+
+It takes the road of a settlement with two additions: the partner's circuit is asked before the hook runs, and an
+accepted delivery waits for its receipt. The retry is decided in `reliability.delivery`.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, assert_never
+
+from reliability import circuit, delivery, outcomes
+from reliability.clock import Clock
+from reliability.delivery import (
+    AcceptedPendingVerification,
+    DeliveryOutcome,
+    FailureConfirmed,
+    Indeterminate,
+    SuccessConfirmed,
+)
+from reliability.delivery_request import DeliveryRequest
+from reliability.errors import InvalidInputError
+from reliability.failures import SettlementFailureCode, SettlementFailureReason
+from reliability.reconciliation import ReconciliationRequest
+from reliability.retry import RetryPolicy
+from storage.jobs import Claim, ClaimCause, FinishedAs
+from tasks import hooks, steps
+from tasks.partner_gate import Entered, HeldBack, PartnerGate, PartnerLimits
+from tasks.settlement_flow import dead_letter_of
+
+_LEASE_EXPIRED = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "lease expired")
+_NO_RECEIPT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "no receipt in time")
+_BUDGET_SPENT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "elapsed budget spent while waiting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartnerTerms:
+    """Hold what the flow needs to know of one partner."""
+
+    policy: RetryPolicy
+    budget: delivery.RetryBudget
+    limits: PartnerLimits
+    jitter_ms: int = 0
+
+
+class PartnerBook(Protocol):
+    """Tell the terms of each partner."""
+
+    def terms_of(self, partner_id: str) -> PartnerTerms | None:
+        """Return the terms in force now, or None for a partner nobody configured."""
+        ...
+
+
+class Jitter(Protocol):
+    """Choose the milliseconds added to a backoff."""
+
+    def __call__(self, max_jitter_ms: int) -> int:
+        """Return a number from 0 to `max_jitter_ms`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFlow:
+    """Hold what one attempt needs."""
+
+    hook: hooks.DeliveryHook
+    partners: PartnerBook
+    gate: PartnerGate
+    clock: Clock
+    jitter: Jitter
+
+    def run(self, claim: Claim) -> steps.Step:
+        """
+        Run the claimed attempt and say what follows. Never raises for anything a hook does.
+
+        Raises:
+            StorageUnavailableError: if the circuit cannot be asked; nothing was sent and the lease runs out.
+
+        """
+        try:
+            request = DeliveryRequest.from_json(claim.payload)
+        except InvalidInputError as error:
+            return _dead(claim, SettlementFailureReason.from_detail(SettlementFailureCode.INVALID_INPUT, str(error)))
+        terms = self.partners.terms_of(request.partner_id)
+        if terms is None:
+            # Admission refuses unknown partners, so this one was removed since: an operator replays when it is back.
+            return _dead(claim, SettlementFailureReason.from_detail(SettlementFailureCode.UNSUPPORTED, "partner gone"))
+        return self._attempt(claim, request, terms)
+
+    def _attempt(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms) -> steps.Step:
+        match claim.cause:
+            case ClaimCause.LEASE_EXPIRED:
+                return self._step(claim, request, terms, Indeterminate(reason=_LEASE_EXPIRED, rule="lease.expired"))
+            case ClaimCause.ESCALATED:
+                return self._step(claim, request, terms, self._verify(request))
+            case ClaimCause.DUE:
+                return self._send(claim, request, terms)
+            case _:
+                assert_never(claim.cause)
+
+    def _send(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms) -> steps.Step:
+        entered = self.gate.enter(request.partner_id, terms.limits)
+        if isinstance(entered, HeldBack):
+            return self._hold_back(claim, terms, entered)
+        outcome: DeliveryOutcome = Indeterminate()
+        try:
+            outcome = self._ask_hook(request)
+        finally:
+            self._leave(request, terms, entered, outcome)
+        return self._step(claim, request, terms, outcome)
+
+    def _leave(self, request: DeliveryRequest, terms: PartnerTerms, entered: Entered, outcome: DeliveryOutcome) -> None:
+        self.gate.leave(request.partner_id, terms.limits, entered, circuit.signal_of(outcome))
+
+    def _ask_hook(self, request: DeliveryRequest) -> DeliveryOutcome:
+        try:
+            return checked(self.hook.send(request))
+        except Exception as error:  # noqa: BLE001 - a hook is user code: whatever it raises leaves the outcome unknown
+            return raised(error)
+
+    def _verify(self, request: DeliveryRequest) -> DeliveryOutcome:
+        """Ask a hook that can verify; a delivery still without a receipt counts as one failed attempt."""
+        unconfirmed = Indeterminate(reason=_NO_RECEIPT, rule="receipt.late")
+        if not isinstance(self.hook, hooks.VerifyingDeliveryHook):
+            return unconfirmed
+        try:
+            outcome = checked(self.hook.verify(request))
+        except Exception as error:  # noqa: BLE001 - as in _ask_hook
+            return raised(error)
+        return unconfirmed if isinstance(outcome, AcceptedPendingVerification) else outcome
+
+    def _hold_back(self, claim: Claim, terms: PartnerTerms, held: HeldBack) -> steps.Step:
+        """Spend no attempt; the elapsed budget runs on all the same."""
+        if terms.budget.max_elapsed is not None:
+            elapsed_ms = self.clock.now_ms() + held.delay_ms - claim.first_attempt_at_ms
+            if timedelta(milliseconds=elapsed_ms) > terms.budget.max_elapsed:
+                return _dead(claim, _BUDGET_SPENT)
+        return steps.Defer(attempt=claim.attempt, delay_ms=held.delay_ms, why=held.why)
+
+    def _step(
+        self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms, outcome: DeliveryOutcome
+    ) -> steps.Step:
+        match outcome:
+            case SuccessConfirmed():
+                return steps.Done(finished_as=FinishedAs.CONFIRMED)
+            case FailureConfirmed(reason=reason):
+                return _dead(claim, reason)
+            case Indeterminate():
+                return self._again(claim, request, terms, outcome)
+            case AcceptedPendingVerification():
+                entry = self._entry(request, outcome)
+                return steps.AwaitReceipt(request=entry) if entry else steps.Done(finished_as=FinishedAs.CONFIRMED)
+            case _:
+                assert_never(outcome)
+
+    def _again(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms, outcome: Indeterminate) -> steps.Step:
+        failed = delivery.FailedAttempt(
+            attempt=claim.attempt,
+            first_attempt_at_ms=claim.first_attempt_at_ms,
+            retry_after_ms=outcome.retry_after_ms,
+        )
+        plan = delivery.plan_retry(terms.policy, terms.budget, failed, self.clock.now_ms())
+        if isinstance(plan, delivery.Exhausted):
+            return _dead(claim, outcome.reason)
+        delay_ms = plan.delay // timedelta(milliseconds=1) + self.jitter(terms.jitter_ms)
+        entry = self._entry(request, outcome)
+        return steps.RetryAfter(
+            attempt=plan.attempt,
+            delay_ms=delay_ms,
+            reason=outcome.reason,
+            max_retries=terms.policy.max_retries,
+            pending=entry,
+        )
+
+    def _entry(self, request: DeliveryRequest, outcome: DeliveryOutcome) -> ReconciliationRequest | None:
+        now = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
+        return ReconciliationRequest.for_outcome(outcome, request.message_id, request.partner_id, now)
+
+
+def checked(answer: object) -> DeliveryOutcome:
+    """Hold a hook to its contract: an answer that is no outcome says nothing about what the partner has."""
+    if isinstance(answer, DeliveryOutcome):
+        return answer
+    detail = f"the hook answered a {type(answer).__name__}"
+    return Indeterminate(reason=SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, detail))
+
+
+def raised(error: Exception) -> DeliveryOutcome:
+    """Read what a hook's exception says: only one that calls itself permanent is certain."""
+    result = outcomes.classify_exception(error)
+    if isinstance(result, outcomes.Permanent):
+        return FailureConfirmed(reason=result.reason, rule="hook.raised")
+    return Indeterminate(reason=result.reason, rule="hook.raised")
+
+
+def _dead(claim: Claim, reason: SettlementFailureReason) -> steps.Step:
+    return steps.DeadLettered(record=dead_letter_of(claim, reason))
