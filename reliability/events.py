@@ -25,7 +25,7 @@ class Event(StrEnum):
     meaning: str
     fields: tuple[str, ...]
 
-    def __new__(cls, name: str, meaning: str, *fields: str) -> Self:
+    def __new__(cls, name: str, meaning: str = "", *fields: str) -> Self:
         """Keep what stands beside the name with the member."""
         event = str.__new__(cls, name)
         event._value_ = name
@@ -103,6 +103,8 @@ class Event(StrEnum):
         "A receipt disagrees with an earlier one; nothing changed, look into it.",
         *("message_id", "partner_id"),
     )
+
+    ESCALATION_FAILED = "escalation.failed", "The store did not answer; the next tick makes up for it.", "operation"
 
     INCIDENT_OPENED = (
         "incident.opened",

@@ -70,6 +70,13 @@ def check_limit(limit: int) -> None:
     check_range("limit", limit, 1, MAX_LIMIT)
 
 
+def check_page(limit: int | None, offset: int) -> None:
+    """Refuse a page of nothing or with a negative start; no limit lists everything."""
+    if limit is not None:
+        check_limit(limit)
+    check_range("offset", offset, 0, MAX_SAFE_INTEGER)
+
+
 def check_instant_ms(field: str, instant_ms: int) -> None:
     """Refuse an instant that cannot be kept exactly."""
     check_range(field, instant_ms, 0, MAX_SAFE_INTEGER)

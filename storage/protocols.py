@@ -15,8 +15,11 @@ from reliability.reconciliation import ReconciliationRequest
 from storage.jobs import (
     Admission,
     AdmitAndClaimResult,
+    Bury,
     Claim,
     ClaimResult,
+    Finish,
+    FinishedAs,
     GateLimits,
     JobKind,
     JobRow,
@@ -122,6 +125,18 @@ class JobStorage(Protocol):
 
     def cancel(self, job_id: str) -> bool:
         """End a job that is not leased as cancelled; False if it is gone or an attempt is running."""
+        ...
+
+    def conclude(self, job_id: str, version: int, transition: Finish | Bury) -> bool:
+        """
+        End the job by what its receipt says if the row still has this version; False, changing nothing, otherwise.
+
+        An attempt that is running loses its claim: it can record nothing any more.
+        """
+        ...
+
+    def ending(self, job_id: str) -> FinishedAs | None:
+        """Return how a job ended well, as long as the dedup window remembers it; None for any other id."""
         ...
 
     def get(self, job_id: str) -> JobRow | None:

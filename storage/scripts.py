@@ -112,6 +112,17 @@ class Scripts:
                     replies[place] = reply
             return replies
 
+    def command(self, operation: str, subject: str, *command: Argument) -> Any:
+        """
+        Run one plain command, which is atomic by itself, and return its reply.
+
+        Raises:
+            StorageUnavailableError: The server did not answer, or refused.
+
+        """
+        with redis_client.translated(operation, subject):
+            return self._send(*command)
+
     def _command(self, call: Call) -> tuple[Argument, ...]:
         return ("EVALSHA", digest_of(call.script), 1, self._namespace, *call.arguments)
 

@@ -171,10 +171,10 @@ def report(claim: jobs.Claim, step: steps.Step) -> None:
     kind, job_id, attempt = claim.kind.value, claim.job_id, claim.attempt
     match step:
         case steps.Done(finished_as=finished_as):
-            emit(Event(f"{kind}.{finished_as.value}"), job_id=job_id, attempt=attempt)
+            emit(_event(kind, finished_as.value), job_id=job_id, attempt=attempt)
         case steps.RetryAfter(reason=reason, delay_ms=delay_ms, max_retries=max_retries):
             warn(
-                Event(f"{kind}.retry_scheduled"),
+                _event(kind, "retry_scheduled"),
                 job_id=job_id,
                 attempt=attempt,
                 delay_ms=delay_ms,
@@ -182,11 +182,15 @@ def report(claim: jobs.Claim, step: steps.Step) -> None:
                 code=reason.code.value,
             )
         case steps.Defer(delay_ms=delay_ms, why=why):
-            emit(Event(f"{kind}.deferred"), job_id=job_id, attempt=attempt, delay_ms=delay_ms, why=why)
+            emit(_event(kind, "deferred"), job_id=job_id, attempt=attempt, delay_ms=delay_ms, why=why)
         case steps.DeadLettered(record=record):
             code = record.reason.code.value
-            warn(Event(f"{kind}.dead_lettered"), job_id=job_id, attempts=record.attempts, code=code)
+            warn(_event(kind, "dead_lettered"), job_id=job_id, attempts=record.attempts, code=code)
         case steps.AwaitReceipt():
-            emit(Event(f"{kind}.pending"), job_id=job_id, attempt=attempt)
+            emit(_event(kind, "pending"), job_id=job_id, attempt=attempt)
         case _:
             assert_never(step)
+
+
+def _event(kind: str, what: str) -> Event:
+    return Event[f"{kind}_{what}".upper()]

@@ -8,7 +8,7 @@ due pump. Task ids are job ids, so that a repeat is visible as one and operators
 from typing import Final
 
 import celery
-from kombu import Queue
+from kombu.entity import Queue
 from kombu.exceptions import OperationalError
 
 from reliability.dead_letter import DEAD_LETTER_SCHEMA, DeadLetterRecord

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
+from reliability.delivery_request import DeliveryRequest
 from storage.bundle import Storage
-from storage.jobs import Claim, Lease
+from storage.jobs import Claim, Lease, NewJob
+from tasks.confirm_flow import ReceiptPolicy
+from tasks.delivery_flow import DeliveryFlow
 from tasks.settlement_flow import SettlementFlow
 
 
@@ -27,11 +31,22 @@ class Quarantine(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRuntime:
+    """Hold what deliveries need; absent where no partners are configured."""
+
+    flow: DeliveryFlow
+    receipts: ReceiptPolicy
+    #: Turn a request into a job, or refuse it for its partner or its size.
+    admissible: Callable[[DeliveryRequest], NewJob]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Hold the parts one process works with. Frozen: a change of settings is a new process."""
 
     storage: Storage
     settlement: SettlementFlow
+    delivery: DeliveryRuntime | None = None
     keeper: LeaseKeeper
     quarantine: Quarantine
     #: Make the lease of the next claim: this process' owner id and a fresh token.
@@ -42,3 +57,5 @@ class Runtime:
     max_hop_ms: int
     max_payload_bytes: int
     dead_letter_feed_max_length: int
+    #: A pending entry that waited this long is escalated.
+    max_pending_age: timedelta

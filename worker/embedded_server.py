@@ -110,7 +110,7 @@ def _end_with_parent() -> None:
 
 
 def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path, stop: threading.Event) -> None:
-    if _poll(lambda: stop.is_set() or process.poll() is not None or _answers(url), _READY_LIMIT_S):
+    if _poll(lambda: stop.is_set() or process.poll() is not None or _answers(url, process.pid), _READY_LIMIT_S):
         if process.poll() is None:
             return
         problem = f"the embedded server ended with exit code {process.returncode}"
@@ -134,10 +134,11 @@ def _other_clients(url: str) -> int:
             return 0
 
 
-def _answers(url: str) -> bool:
+def _answers(url: str, pid: int) -> bool:
+    """Tell whether this very process answers: another one may hold the port, with the same password."""
     with _client(url) as client:
         try:
-            return bool(client.ping())
+            return int(client.info("server")["process_id"]) == pid
         except redis.RedisError:
             return False
 

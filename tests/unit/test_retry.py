@@ -15,6 +15,7 @@ PERMANENT_CODES = sorted(set(SettlementFailureCode) - RETRYABLE_CODES)
 
 
 def reason_of(code: SettlementFailureCode) -> SettlementFailureReason:
+    """Make a reason with this code."""
     return SettlementFailureReason.from_detail(code, "connection refused")
 
 
@@ -23,6 +24,7 @@ RPC = reason_of(SettlementFailureCode.RPC)
 
 @st.composite
 def policies(draw: st.DrawFn) -> retry.RetryPolicy:
+    """Draw any policy within the documented ranges."""
     cap_ms = draw(st.integers(1, retry.BACKOFF_CAP_LIMIT_MS))
     return retry.RetryPolicy(
         max_retries=draw(st.integers(0, retry.MAX_RETRIES_LIMIT)),
@@ -93,7 +95,7 @@ def test_negative_attempt_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    "values, sentence",
     [
         ({"max_retries": 33}, "max_retries exceeds 32: 33"),
         ({"initial_backoff_ms": 0}, "initial_backoff_ms must be nonzero"),
@@ -115,7 +117,7 @@ def test_policy_out_of_range_never_exists(values: dict[str, int], sentence: str)
 
 
 @pytest.mark.parametrize(
-    ("broken", "sentence"),
+    "broken, sentence",
     [
         ((33, 0, 0, 0), "max_retries exceeds 32: 33"),
         ((0, 0, 0, 0), "initial_backoff_ms must be nonzero"),
@@ -229,7 +231,7 @@ def test_retryable_with_a_permanent_code_is_dead(code: SettlementFailureCode) ->
 
 
 @pytest.mark.parametrize(
-    ("attempt", "decision"),
+    "attempt, decision",
     [
         (0, retry.Retry(1, timedelta(milliseconds=250), RPC)),
         (1, retry.Retry(2, timedelta(milliseconds=500), RPC)),

@@ -1,0 +1,217 @@
+"""
+The ledger on Redis: each operation is one script call on the server's own clock.
+
+Values out of range are refused before anything is sent. `redis_codec` reads the replies, `redis_transitions` prepares
+the recordings.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+from redis.exceptions import RedisError
+
+from reliability.errors import InvalidInputError, StorageUnavailableError
+from storage import limits, redis_codec, redis_transitions
+from storage.job_ids import reconciliation_keys
+from storage.jobs import (
+    Admission,
+    AdmitAndClaimResult,
+    Claim,
+    ClaimResult,
+    Conflict,
+    Duplicate,
+    DuplicateOf,
+    JobKind,
+    JobRow,
+    JobState,
+    Lease,
+    LedgerCounts,
+    NewJob,
+    Transition,
+    WakeUp,
+    WakeUpCause,
+)
+from storage.keys import DEFAULT_NAMESPACE, Key, Keys
+from storage.options import LedgerOptions
+from storage.scripts import Argument, Call, Script, Scripts
+
+
+class RedisJobStorage:
+    """Keep the ledger in one namespace of a Redis or Valkey server."""
+
+    def __init__(
+        self, client: redis.Redis, *, namespace: str = DEFAULT_NAMESPACE, options: LedgerOptions | None = None
+    ) -> None:
+        self._keys = Keys(namespace)
+        self._scripts = Scripts(client, self._keys)
+        self._options = options or LedgerOptions()
+
+    def admit(self, job: NewJob) -> Admission:
+        """Write the row and the dedup mark unless the id is known."""
+        return self.admit_many([job])[0]
+
+    def admit_many(self, jobs: Sequence[NewJob]) -> list[Admission]:
+        """Admit each job in order, with one exchange."""
+        for job in jobs:
+            limits.check_job(job)
+        calls = [Call(Script.ADMIT, job.job_id, self._admission(job)) for job in jobs]
+        wait = ("WAITAOF", 1, 0, self._options.waitaof_ms) if self._options.waitaof_ms else None
+        replies = self._scripts.run_many(calls, *([wait] if wait else []))
+        if jobs and wait:
+            _check_on_disk(replies.pop(), jobs[0].job_id)
+        return [
+            redis_codec.admission(_checked(reply, Script.ADMIT, job.job_id))
+            for job, reply in zip(jobs, replies, strict=True)
+        ]
+
+    def admit_and_claim(self, job: NewJob, lease: Lease) -> AdmitAndClaimResult:
+        """Admit the job and claim its attempt 0 in one step; a known unfinished job is only claimed."""
+        limits.check_job(job)
+        limits.check_lease(lease)
+        arguments = (*self._admission(job), lease.owner, lease.token, lease.lease_ms)
+        reply = self._scripts.run(Call(Script.ADMIT_AND_CLAIM, job.job_id, arguments))
+        match reply[0]:
+            case b"conflict":
+                return Conflict()
+            case b"finished" | b"dead":
+                return Duplicate(of=DuplicateOf(reply[0].decode()))
+            case _:
+                return redis_codec.claim_result(job.job_id, lease.token, reply)
+
+    def claim(self, job_id: str, attempt: int, lease: Lease) -> ClaimResult:
+        """Take the lease of exactly this attempt if it is due and not leased."""
+        limits.check_lease(lease)
+        reply = self._scripts.run(_claim_call(job_id, attempt, lease, lease.token))
+        return redis_codec.claim_result(job_id, lease.token, reply)
+
+    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult]:
+        """Claim up to 1,024 attempts with one exchange."""
+        limits.check_batch(wanted)
+        limits.check_lease(lease)
+        tokens = [f"{lease.token}{index}" for index in range(len(wanted))]
+        calls = [
+            _claim_call(job_id, attempt, lease, token) for (job_id, attempt), token in zip(wanted, tokens, strict=True)
+        ]
+        replies = self._scripts.run_many(calls)
+        return [
+            redis_codec.claim_result(job_id, token, _checked(reply, Script.CLAIM, job_id))
+            for (job_id, _), token, reply in zip(wanted, tokens, replies, strict=True)
+        ]
+
+    def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
+        """Extend each lease that still holds."""
+        limits.check_batch(claims)
+        limits.check_lease_ms(lease_ms)
+        if not claims:
+            return []
+        triples = (part for claim in claims for part in (claim.job_id, claim.version, claim.token))
+        reply = self._scripts.run(Call(Script.RENEW, claims[0].job_id, (lease_ms, *triples)))
+        return [extended == 1 for extended in reply]
+
+    def record(self, claim: Claim, transition: Transition) -> None:
+        """Apply the transition if the claim still holds."""
+        limits.check_transition(claim, transition)
+        reply = self._scripts.run(redis_transitions.call_for(claim, transition, self._options))
+        if error := redis_transitions.error_of(claim, reply, self._options):
+            raise error
+
+    def record_many(self, outcomes: Sequence[tuple[Claim, Transition]]) -> list[Exception | None]:
+        """Record each pair with one exchange; an entry's error is returned in its place."""
+        limits.check_batch(outcomes)
+        results: list[Exception | None] = [_refusal(claim, transition) for claim, transition in outcomes]
+        places = [place for place, refused in enumerate(results) if refused is None]
+        calls = [redis_transitions.call_for(*outcomes[place], self._options) for place in places]
+        for place, reply in zip(places, self._scripts.run_many(calls), strict=True):
+            results[place] = redis_transitions.error_of(outcomes[place][0], reply, self._options)
+        return results
+
+    def due(self, limit: int) -> list[WakeUp]:
+        """Take up to `limit` wake-ups."""
+        limits.check_limit(limit)
+        return redis_codec.wake_ups(self._run(Script.DUE, "the ledger", limit, self._options.lost_message_slack_ms))
+
+    def next_mark(self, queue: str, period_ms: int) -> int | None:
+        """Return the server's time if this caller is to publish the queue's next mark."""
+        limits.check_range("period_ms", period_ms, 1, limits.MAX_DELAY_MS)
+        reply = self._scripts.run(Call(Script.NEXT_MARK, queue, (queue, period_ms)))
+        return None if reply is None else int(reply)
+
+    def mark_consumed(self, queue: str, published_at_ms: int) -> None:
+        """Raise the queue's watermark; never lower it."""
+        limits.check_instant_ms("published_at_ms", published_at_ms)
+        self._scripts.run(Call(Script.MARK_CONSUMED, queue, (queue, published_at_ms)))
+
+    def replay(self, job_id: str) -> WakeUp | None:
+        """Turn a dead letter with a kept payload back into a row at attempt 0."""
+        reply = self._run(Script.REPLAY, job_id, job_id, self._options.dedup_ttl_s, self._options.lost_message_slack_ms)
+        if reply is None:
+            return None
+        kind, queue = JobKind(reply[0].decode()), reply[1].decode()
+        return WakeUp(job_id=job_id, kind=kind, queue=queue, attempt=0, cause=WakeUpCause.PARKED)
+
+    def hold(self, job_id: str) -> bool:
+        """Stop the job at its next claim."""
+        return bool(self._run(Script.HOLD, job_id, job_id))
+
+    def release(self, job_id: str) -> bool:
+        """Make a held job due now."""
+        return bool(self._run(Script.RELEASE, job_id, job_id))
+
+    def cancel(self, job_id: str) -> bool:
+        """End a job that is not leased as cancelled."""
+        ttls = (self._options.dedup_ttl_s, self._options.resolved_ttl_s)
+        return bool(self._run(Script.CANCEL, job_id, job_id, *ttls, *reconciliation_keys(job_id)))
+
+    def get(self, job_id: str) -> JobRow | None:
+        """Return the row, or None."""
+        fields = self._scripts.command("get", job_id, "HGETALL", self._keys.of(Key.JOB, job_id))
+        return redis_codec.row(job_id, fields) if fields else None
+
+    def rows(self, state: JobState, limit: int) -> list[JobRow]:
+        """Return up to `limit` rows of a state in the order of its index."""
+        limits.check_limit(limit)
+        return redis_codec.rows_in_order(self._run(Script.ROWS, state.value, state.value, limit), limit)
+
+    def counts(self, kind: JobKind) -> LedgerCounts:
+        """Count the kind's jobs at one instant."""
+        key = self._keys.of(Key.COUNTS, kind.value)
+        return redis_codec.counts(self._scripts.command("counts", kind.value, "HGETALL", key))
+
+    def now_ms(self) -> int:
+        """Return the server's clock, Unix milliseconds."""
+        seconds, micros = self._scripts.command("now_ms", "the clock", "TIME")
+        return int(seconds) * 1_000 + int(micros) // 1_000
+
+    def _admission(self, job: NewJob) -> tuple[Argument, ...]:
+        content = (job.job_id, job.kind.value, job.queue, job.digest, job.payload, job.finalized_at)
+        return (*content, self._options.dedup_ttl_s, self._options.lost_message_slack_ms)
+
+    def _run(self, script: Script, subject: str, *arguments: Argument) -> Any:
+        return self._scripts.run(Call(script, subject, arguments))
+
+
+def _claim_call(job_id: str, attempt: int, lease: Lease, token: str) -> Call:
+    limits.check_attempt(attempt)
+    return Call(Script.CLAIM, job_id, (job_id, attempt, lease.owner, token, lease.lease_ms))
+
+
+def _refusal(claim: Claim, transition: Transition) -> InvalidInputError | None:
+    try:
+        limits.check_transition(claim, transition)
+    except InvalidInputError as error:
+        return error
+    return None
+
+
+def _checked(reply: Any, operation: str, key: str) -> Any:
+    if isinstance(reply, RedisError):
+        raise StorageUnavailableError(operation, key) from reply
+    return reply
+
+
+def _check_on_disk(reply: Any, key: str) -> None:
+    # The row is written but may not survive a power cut; the producer asks again and then finds a duplicate.
+    if isinstance(reply, RedisError) or reply[0] < 1:
+        cause = reply if isinstance(reply, RedisError) else None
+        raise StorageUnavailableError("admit with waitaof", key) from cause

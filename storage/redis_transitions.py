@@ -1,0 +1,67 @@
+"""Turn the transition of a claim into one script call, and the script's reply into an error or none."""
+
+from typing import Any, assert_never
+
+from redis.exceptions import RedisError
+
+from reliability.errors import CapacityReachedError, DeadLetterConflictError, StaleClaimError, StorageUnavailableError
+from reliability.reconciliation import ReconciliationRequest
+from storage.instants import micros_of
+from storage.job_ids import reconciliation_keys
+from storage.jobs import Await, Bury, Claim, Finish, Reschedule, Transition
+from storage.options import PUBLICATION_GRACE_MS, LedgerOptions
+from storage.scripts import Argument, Call, Script
+
+#: How errors name the queue of reconciliation requests.
+RECONCILIATION_QUEUE = "the reconciliation queue"
+
+
+def call_for(claim: Claim, transition: Transition, options: LedgerOptions) -> Call:
+    """Return the script call that applies the transition."""
+    held: tuple[Argument, ...] = (claim.job_id, claim.version, claim.token)
+    match transition:
+        case Finish(finished_as=counter):
+            kept: tuple[Argument, ...] = (
+                options.dedup_ttl_s,
+                options.resolved_ttl_s,
+                *reconciliation_keys(claim.job_id),
+            )
+            return Call(Script.RECORD_FINISH, claim.job_id, (*held, counter.value, *kept))
+        case Reschedule(attempt=attempt, delay_ms=delay_ms, publishes=publishes, pending=pending):
+            state = "outstanding" if publishes else "parked"
+            plan = (attempt, delay_ms, state, options.lost_message_slack_ms, options.reconciliation_capacity)
+            entry = entry_arguments(pending) if pending else ()
+            return Call(Script.RECORD_RESCHEDULE, claim.job_id, (*held, *plan, *entry))
+        case Bury(record=record):
+            stored = (record.canonical_json(), record.finalized_at)
+            kept = (options.dedup_ttl_s, options.resolved_ttl_s, PUBLICATION_GRACE_MS)
+            return Call(Script.RECORD_BURY, claim.job_id, (*held, *stored, *kept, *reconciliation_keys(claim.job_id)))
+        case Await(request=request):
+            entry = entry_arguments(request)
+            return Call(Script.RECORD_AWAIT, claim.job_id, (*held, options.reconciliation_capacity, *entry))
+        case _:
+            assert_never(transition)
+
+
+def entry_arguments(request: ReconciliationRequest) -> tuple[Argument, ...]:
+    """Return a request as the scripts take it: key, json, tag, creation."""
+    return (request.idempotency_key, request.canonical_json(), request.reason.value, micros_of(request.created_at))
+
+
+def error_of(claim: Claim, reply: Any, options: LedgerOptions) -> Exception | None:
+    """Return what a recording script's reply means: None where it was recorded."""
+    match reply:
+        case b"recorded":
+            return None
+        case b"stale":
+            return StaleClaimError(claim.job_id)
+        case b"conflict":
+            return DeadLetterConflictError(claim.job_id)
+        case b"full":
+            return CapacityReachedError(RECONCILIATION_QUEUE, options.reconciliation_capacity)
+        case RedisError():
+            unavailable = StorageUnavailableError("record", claim.job_id)
+            unavailable.__cause__ = reply
+            return unavailable
+        case _:
+            raise AssertionError(f"expected a known reply of a recording script, got: {reply!r}")

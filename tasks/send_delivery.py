@@ -1,0 +1,31 @@
+"""The Celery shell of `chio.deliver.send`: what a delivery message means and which flow runs it."""
+
+from typing import Final
+
+from reliability.delivery_request import DeliveryRequest
+from reliability.errors import InvalidInputError
+from storage import jobs
+from tasks import names, steps
+from tasks.attempt_task import AttemptTask
+
+#: An admitted delivery waits so long for a worker that knows the partners.
+NO_PARTNERS_DELAY_MS: Final = 60_000
+
+
+class SendDelivery(AttemptTask):
+    """Run one attempt of one delivery; a foreign producer sends the whole `delivery`."""
+
+    name = names.SEND_DELIVERY
+    whole_argument = "delivery"
+
+    def read(self, value: object) -> jobs.NewJob:
+        """Read a whole delivery and hold it to the limits of admission and of its partner."""
+        if self.runtime.delivery is None:
+            raise InvalidInputError(field="partner_id", problem="no partners are configured; set CHIO_PARTNERS_FILE")
+        return self.runtime.delivery.admissible(DeliveryRequest.from_wire(value))
+
+    def attempt(self, claim: jobs.Claim) -> steps.Step:
+        """Run the delivery flow."""
+        if self.runtime.delivery is None:
+            return steps.Defer(attempt=claim.attempt, delay_ms=NO_PARTNERS_DELAY_MS, why="no partners configured")
+        return self.runtime.delivery.flow.run(claim)

@@ -1,0 +1,155 @@
+"""
+Kombu's Redis transport, made safe against list elements that are no messages.
+
+Kombu decodes an element before Celery sees anything, and what it raises there ends the worker or makes it reconnect for
+ever. Here such an element goes to `on_broken`, and the next one is read. The consumer sets `on_broken`.
+"""
+
+from collections.abc import Callable
+from queue import Empty
+from typing import Any, Final
+
+import kombu.transport
+import redis
+import structlog
+from kombu.transport import redis as stock
+
+#: What a broken connection or a refusing server raises; everything else is the message's fault.
+SERVER_ERRORS: Final = (redis.RedisError, OSError)
+#: The queue named for broadcasts: they come over no queue.
+BROADCAST: Final = "broadcast"
+
+#: Takes an element's bytes and the queue it came from.
+OnBroken = Callable[[bytes, str], None]
+
+_LOG = structlog.stdlib.get_logger(__name__)
+
+
+class BrokenEnvelopeError(ValueError):
+    """A list element is JSON but no message."""
+
+
+class _SafeDelivery:
+    """Add to a channel: whatever an element makes kombu raise, report the element and go on."""
+
+    #: The element that is being delivered, as it stood in the list.
+    raw_item: bytes = b""
+
+    def _get_client(self) -> Any:
+        remembering, channel = super()._get_client(), self  # type: ignore[misc]  # the mix-in stands before a channel
+
+        def make(**options: Any) -> Any:
+            client = remembering(**options)
+            client.parse_response = _remember(channel, client.parse_response)
+            return client
+
+        return make
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc]  # as above
+        except (Empty, *SERVER_ERRORS):
+            raise
+        except Exception:  # noqa: BLE001  # an element may make the decoders raise anything
+            self._report(self.raw_item, self.raw_queue)
+            return True
+
+    def _deliver_fanout_message(self, message: Any, exchange: str) -> Any:
+        try:
+            return super()._deliver_fanout_message(message, exchange)  # type: ignore[misc]  # as above
+        except SERVER_ERRORS:
+            raise
+        except Exception:  # noqa: BLE001  # as above
+            self._report(repr(type(message)).encode(), BROADCAST)
+            return True
+
+    #: The queue that element came from.
+    raw_queue: str = ""
+    connection: Any
+    sep: str
+
+    def _report(self, raw: bytes, queue: str) -> None:
+        self.connection.on_broken(raw, queue)
+
+
+def _remember(channel: _SafeDelivery, parse_response: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the last element a client popped, before anybody tries to read it."""
+
+    def parse(connection: Any, command_name: str, **options: Any) -> Any:
+        reply = parse_response(connection, command_name, **options)
+        if command_name == "BRPOP" and reply:
+            key, channel.raw_item = reply
+            channel.raw_queue = bytes(key).decode(errors="replace").rsplit(channel.sep, 1)[0]
+        return reply
+
+    return parse
+
+
+class _SafeTransport:
+    """Add to a transport: deliver only what has the shape of a message."""
+
+    on_broken: OnBroken
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        _refuse_broken(message)
+        super()._deliver(message, queue)  # type: ignore[misc]  # the mix-in stands before a transport
+
+
+def _log_only(raw: bytes, queue: str) -> None:
+    _LOG.warning("broker.element_dropped", queue=queue, size_bytes=len(raw))
+
+
+def _refuse_broken(message: Any) -> None:
+    """
+    Refuse a message that could not be delivered, acknowledged or restored.
+
+    A message without headers, for example, is delivered; but the first restore of it fails and drops it.
+    """
+    properties = message.get("properties") if isinstance(message, dict) else None
+    delivery = properties.get("delivery_info") if isinstance(properties, dict) else None
+    if (
+        not isinstance(message, dict)
+        or not isinstance(properties, dict)
+        or not isinstance(delivery, dict)
+        or not isinstance(message.get("headers"), dict)
+        or not isinstance(message.get("body"), str | None)
+        or not isinstance(properties.get("delivery_tag"), str)
+        or not all(isinstance(delivery.get(name), str) for name in ("exchange", "routing_key"))
+    ):
+        raise BrokenEnvelopeError
+
+
+class Channel(_SafeDelivery, stock.Channel):  # type: ignore[misc]  # kombu ships no types
+    """Read from a Redis or Valkey."""
+
+
+class SentinelChannel(_SafeDelivery, stock.SentinelChannel):  # type: ignore[misc]  # as above
+    """Read from the master that Sentinel names."""
+
+
+class Transport(_SafeTransport, stock.Transport):  # type: ignore[misc]  # as above
+    """Reach a Redis or Valkey."""
+
+    Channel = Channel
+    on_broken = staticmethod(_log_only)
+
+
+class SentinelTransport(_SafeTransport, stock.SentinelTransport):  # type: ignore[misc]  # as above
+    """Reach the master that Sentinel names."""
+
+    Channel = SentinelChannel
+    on_broken = staticmethod(_log_only)
+
+
+def register() -> None:
+    """
+    Make every Redis URL in this process use these transports.
+
+    By name and not by Celery's `broker_transport`: with that, kombu would speak plain text to a `rediss://` broker and
+    fall back to the stock class after a Sentinel fail-over.
+    """
+    ours = {"redis": Transport, "rediss": Transport, "sentinel": SentinelTransport}
+    for scheme, transport in ours.items():
+        kombu.transport.TRANSPORT_ALIASES[scheme] = f"{__name__}:{transport.__name__}"
+        # Forget what the name meant before, should a connection have been made already.
+        kombu.transport._transport_cache.pop(scheme, None)  # noqa: SLF001  # kombu offers no other way
