@@ -106,6 +106,11 @@ class Event(StrEnum):
 
     ESCALATION_FAILED = "escalation.failed", "The store did not answer; the next tick makes up for it.", "operation"
 
+    PARTNER_DISABLED = (
+        "partner.disabled",
+        "The partner wants no more deliveries; this process sends none until the partners are loaded again.",
+        *("partner_id", "rule"),
+    )
     INCIDENT_OPENED = (
         "incident.opened",
         "A partner's circuit opened; its deliveries wait.",

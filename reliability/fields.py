@@ -1,7 +1,7 @@
 """
 Checks of single fields and of key sets, shared by every decoder.
 
-A problem names the kind of value that came instead ("a string", "a negative integer"), never the value, because
+A problem names the kind of value that came instead ("a string", "an array"), never the value, because
 values are payload.
 """
 
@@ -19,6 +19,7 @@ U64_MAX = 2**64 - 1
 _KINDS: tuple[tuple[type, str], ...] = (
     (type(None), "null"),
     (bool, "true or false"),
+    (int, "an integer"),
     (float, "a number written with a fraction or exponent"),
     (str, "a string"),
     (list, "an array"),
@@ -41,7 +42,8 @@ def unsigned(field: str, value: object, most: int) -> int:
     """
     if is_integer(value) and 0 <= value <= most:
         return value
-    raise InvalidInputError(field, f"expected an integer from 0 to {most}, got {kind_of(value)}")
+    got = kind_of(value) if not is_integer(value) else "a larger one" if value > 0 else "a negative one"
+    raise InvalidInputError(field, f"expected an integer from 0 to {most}, got {got}")
 
 
 def text(field: str, value: object) -> str:
@@ -80,8 +82,6 @@ def members(
 
 def kind_of(value: object) -> str:
     """Say what kind of value this is without showing it."""
-    if is_integer(value):
-        return "a negative integer" if value < 0 else "a larger integer" if value else "zero"
     named = (phrase for kind, phrase in _KINDS if isinstance(value, kind))
     return next(named, f"a value of type {type(value).__name__}")
 
@@ -95,6 +95,8 @@ def from_validation(what: str, error: pydantic.ValidationError) -> InvalidInputE
             return InvalidInputError(path, "expected this field, got none")
         case "extra_forbidden":
             return InvalidInputError(path, "expected no such field")
+        case "model_type":
+            return InvalidInputError(path, f"expected an object, got {kind_of(finding['input'])}")
         case _:
             problem = f"{finding['msg'][:1].lower()}{finding['msg'][1:]}"
             return InvalidInputError(path, f"{problem}, got {kind_of(finding['input'])}")

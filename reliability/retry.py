@@ -87,7 +87,7 @@ class RetryPolicy:
 
         """
         if attempt < 0:
-            raise InvalidInputError("attempt", "expected 0 or more, got a negative integer")
+            raise InvalidInputError("attempt", "expected 0 or more, got a negative number")
         return self._backoffs[min(attempt, len(self._backoffs) - 1)]
 
     def backoff_ms_for(self, attempt: int) -> int:

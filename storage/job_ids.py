@@ -5,18 +5,16 @@ A settlement's job id is its receipt id; a delivery's is made of its partner and
 """
 
 from reliability import reconciliation
+from reliability.delivery_request import delivery_job_id
 from reliability.reconciliation import ReconciliationReason, ReconciliationRequest
+
+__all__ = ["SETTLEMENT_PARTNER_ID", "delivery_job_id", "delivery_of", "job_of", "reconciliation_keys"]
 
 #: The partner id under which a settlement that waits for a receipt is kept in reconciliation; no partner may use it.
 SETTLEMENT_PARTNER_ID = "settlement"
 
 _DELIVERY_PREFIX = "delivery"
 _PARTS = 3
-
-
-def delivery_job_id(partner_id: str, message_id: str) -> str:
-    """Return `delivery:<partner_id>:<message_id>`, with `%` and `:` inside the two percent-encoded."""
-    return ":".join((_DELIVERY_PREFIX, _encoded(partner_id), _encoded(message_id)))
 
 
 def delivery_of(job_id: str) -> tuple[str, str] | None:
@@ -45,10 +43,6 @@ def reconciliation_keys(job_id: str) -> list[str]:
         for partner_id, message_id in owners
         for reason in ReconciliationReason
     ]
-
-
-def _encoded(identifier: str) -> str:
-    return identifier.replace("%", "%25").replace(":", "%3A")
 
 
 def _decoded(identifier: str) -> str:

@@ -268,3 +268,13 @@ class GateLimits:
     max_concurrent: int | None = None
     #: A worker that died inside the gate stops counting after this, in ms; longer than the hook's time limit.
     entry_lease_ms: int = 60_000
+
+    @property
+    def rate_interval_ms(self) -> float:
+        """Return the time between two deliveries at the full rate, 0 without a bound."""
+        return 1_000 / self.max_per_second if self.max_per_second else 0.0
+
+    @property
+    def rate_slack_ms(self) -> float:
+        """Return how far ahead of the steady rate a burst may run: one second's worth, less the one delivery."""
+        return max(0.0, 1_000 - self.rate_interval_ms)

@@ -63,6 +63,18 @@ class Key(Enum):
     DEDUP = ("dedup:", "string")
     #: The circuit of a partner.
     CIRCUIT = ("circuit:", "string")
+    #: Tokens of the deliveries on their way to a partner, by when each is given up.
+    GATE_INSIDE = ("gate:inside:", "zset")
+    #: The instant in ms of a partner's next delivery at its steady rate, with an expiry.
+    GATE_RATE = ("gate:rate:", "string")
+    #: The instant in ms of the next turn of the deliveries held back from a partner, with an expiry.
+    GATE_TURN = ("gate:turn:", "string")
+    #: One quarantined message: raw, queue, reason, received, size, sha256.
+    QUARANTINE_ENTRY = ("quarantine:entry:", "hash")
+    #: Ids of quarantined messages by their number, which is the order they came in.
+    QUARANTINE_INDEX = ("quarantine:index", "zset")
+    #: Counters of the quarantine: sequence, entries, bytes, dropped.
+    QUARANTINE_COUNTS = ("quarantine:counts", "hash")
 
     def __init__(self, suffix: str, redis_type: str) -> None:
         self.suffix = suffix

@@ -97,13 +97,19 @@ def check_transition(claim: Claim, transition: Transition) -> None:
             check_range("attempt", attempt, claim.attempt, claim.attempt + 1)
             check_delay_ms("delay_ms", delay_ms)
             if pending:
-                _check_same_job("pending", job_of(pending), claim)
+                _check_same_job("pending", job_of(pending), claim.job_id)
         case Bury(record=record):
-            _check_same_job("record", record.receipt_id, claim)
+            _check_same_job("record", record.receipt_id, claim.job_id)
         case Await(request=request):
-            _check_same_job("request", job_of(request), claim)
+            _check_same_job("request", job_of(request), claim.job_id)
         case _:
             assert_never(transition)
+
+
+def check_conclusion(job_id: str, transition: Finish | Bury) -> None:
+    """Refuse a dead letter that is about another job."""
+    if isinstance(transition, Bury):
+        _check_same_job("record", transition.record.receipt_id, job_id)
 
 
 def check_range(field: str, value: int, least: int, most: int) -> None:
@@ -118,6 +124,6 @@ def _check_text(field: str, text: str, most_bytes: int) -> None:
         raise InvalidInputError(field, f"expected 1 to {most_bytes} bytes, got: {size}")
 
 
-def _check_same_job(field: str, job_id: str, claim: Claim) -> None:
-    if job_id != claim.job_id:
-        raise InvalidInputError(field, f"expected one about job {claim.job_id!r}, got one about {job_id!r}")
+def _check_same_job(field: str, about: str, job_id: str) -> None:
+    if about != job_id:
+        raise InvalidInputError(field, f"expected one about job {job_id!r}, got one about {about!r}")

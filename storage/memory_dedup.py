@@ -5,9 +5,8 @@ from datetime import timedelta
 
 from reliability.clock import Clock, SystemClock
 from reliability.errors import InvalidInputError
-
-#: How long a key is remembered unless told otherwise.
-DEFAULT_TTL = timedelta(hours=48)
+from storage.memory_marks import ExpiringMarks
+from storage.options import DEFAULT_DEDUP_TTL
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -31,35 +30,25 @@ class TtlDedupStorage:
     """
     Remember keys for `ttl`; an older one counts as unseen.
 
-    Expired keys go when a call comes by, oldest first; there is no thread.
+    Expired keys leave when a new key comes by, oldest first; there is no thread.
 
     Raises:
         InvalidInputError: The ttl is under a millisecond.
 
     """
 
-    def __init__(self, ttl: timedelta = DEFAULT_TTL, *, clock: Clock | None = None) -> None:
+    def __init__(self, ttl: timedelta = DEFAULT_DEDUP_TTL, *, clock: Clock | None = None) -> None:
         if ttl < _MILLISECOND:
             raise InvalidInputError("ttl", f"expected a millisecond or more, got: {ttl}")
         self._lock = threading.Lock()
         self._clock = clock or SystemClock()
-        self._ttl_ms = ttl // _MILLISECOND
-        # Kept in the order of expiry: one ttl for all, and a key is only added when it is not there.
-        self._expires_at_ms: dict[str, int] = {}
+        self._marks = ExpiringMarks[bool](ttl // _MILLISECOND)
 
     def first_seen(self, key: str) -> bool:
         """Mark the key and tell whether this call was the first to do so within the ttl."""
         with self._lock:
             now_ms = self._clock.now_ms()
-            self._forget_expired(now_ms)
-            first = key not in self._expires_at_ms
-            if first:
-                self._expires_at_ms[key] = now_ms + self._ttl_ms
-            return first
-
-    def _forget_expired(self, now_ms: int) -> None:
-        while self._expires_at_ms:
-            oldest = next(iter(self._expires_at_ms))
-            if self._expires_at_ms[oldest] > now_ms:
-                return
-            del self._expires_at_ms[oldest]
+            if self._marks.get(key, now_ms):
+                return False
+            self._marks.put(key, True, now_ms)
+            return True

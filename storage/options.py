@@ -1,13 +1,18 @@
 """The numbers of the stores that settings may change; both back ends take the same ones."""
 
 from dataclasses import dataclass, fields
+from datetime import timedelta
 
 from reliability.errors import InvalidInputError
 
+#: How long a dedup key is remembered unless told otherwise.
+DEFAULT_DEDUP_TTL = timedelta(hours=48)
 #: How long after it was stored a dead letter is left to the worker that stored it to publish, in milliseconds.
 PUBLICATION_GRACE_MS = 5_000
 #: Longest expiry a store is asked for, ten years, in seconds.
 _LONGEST_TTL_S = 315_360_000
+#: No wait, and a queue that takes nothing.
+_MAY_BE_ZERO = frozenset({"waitaof_ms", "reconciliation_capacity"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,7 @@ class LedgerOptions:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            least = 0 if field.name == "waitaof_ms" else 1
+            least = 0 if field.name in _MAY_BE_ZERO else 1
             value = getattr(self, field.name)
             if not least <= value <= _LONGEST_TTL_S:
                 raise InvalidInputError(field.name, f"expected {least} to {_LONGEST_TTL_S}, got: {value}")

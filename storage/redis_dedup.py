@@ -7,9 +7,7 @@ import redis
 from reliability.errors import InvalidInputError
 from storage import redis_client
 from storage.keys import DEFAULT_NAMESPACE, Key, Keys
-
-#: How long a key is remembered unless told otherwise.
-DEFAULT_TTL = timedelta(hours=48)
+from storage.options import DEFAULT_DEDUP_TTL
 
 _SEEN = b"1"
 _SECOND = timedelta(seconds=1)
@@ -25,7 +23,7 @@ class RedisDedupStorage:
     """
 
     def __init__(
-        self, client: redis.Redis, ttl: timedelta = DEFAULT_TTL, *, namespace: str = DEFAULT_NAMESPACE
+        self, client: redis.Redis, ttl: timedelta = DEFAULT_DEDUP_TTL, *, namespace: str = DEFAULT_NAMESPACE
     ) -> None:
         if ttl < _SECOND or ttl % _SECOND:
             raise InvalidInputError("ttl", f"expected whole seconds, one or more, got: {ttl}")

@@ -12,16 +12,19 @@ import redis
 from redis.exceptions import RedisError
 
 from reliability.errors import InvalidInputError, StorageUnavailableError
-from storage import limits, redis_codec, redis_transitions
+from storage import dedup_mark, limits, redis_codec, redis_transitions
 from storage.job_ids import reconciliation_keys
 from storage.jobs import (
     Admission,
     AdmitAndClaimResult,
+    Bury,
     Claim,
     ClaimResult,
     Conflict,
     Duplicate,
     DuplicateOf,
+    Finish,
+    FinishedAs,
     JobKind,
     JobRow,
     JobState,
@@ -162,6 +165,17 @@ class RedisJobStorage:
         """End a job that is not leased as cancelled."""
         ttls = (self._options.dedup_ttl_s, self._options.resolved_ttl_s)
         return bool(self._run(Script.CANCEL, job_id, job_id, *ttls, *reconciliation_keys(job_id)))
+
+    def conclude(self, job_id: str, version: int, transition: Finish | Bury) -> bool:
+        """End the job by what its receipt says if the row still has this version."""
+        limits.check_conclusion(job_id, transition)
+        reply = self._scripts.run(redis_transitions.conclusion_for(job_id, version, transition, self._options))
+        return redis_transitions.is_concluded(job_id, reply)
+
+    def ending(self, job_id: str) -> FinishedAs | None:
+        """Return how a job ended well, as long as the dedup window remembers it."""
+        mark = self._scripts.command("ending", job_id, "GET", self._keys.of(Key.SEEN, job_id))
+        return dedup_mark.ending_of(mark) if mark else None
 
     def get(self, job_id: str) -> JobRow | None:
         """Return the row, or None."""

@@ -1,4 +1,4 @@
-"""The reconciliation queue on Redis, indexed by age. `RedisJobStorage` queues the entries that belong to a transition."""
+"""The reconciliation queue on Redis, indexed by age. `RedisJobStorage` queues the entries that transitions bring."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -5,6 +5,7 @@ Kombu decodes an element before Celery sees anything, and what it raises there e
 ever. Here such an element goes to `on_broken`, and the next one is read. The consumer sets `on_broken`.
 """
 
+import json
 from collections.abc import Callable
 from queue import Empty
 from typing import Any, Final
@@ -34,6 +35,10 @@ class _SafeDelivery:
 
     #: The element that is being delivered, as it stood in the list.
     raw_item: bytes = b""
+    #: The queue that element came from.
+    raw_queue: str = ""
+    connection: Any
+    sep: str
 
     def _get_client(self) -> Any:
         remembering, channel = super()._get_client(), self  # type: ignore[misc]  # the mix-in stands before a channel
@@ -48,7 +53,7 @@ class _SafeDelivery:
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)  # type: ignore[misc]  # as above
-        except (Empty, *SERVER_ERRORS):
+        except (Empty, MemoryError, *SERVER_ERRORS):
             raise
         except Exception:  # noqa: BLE001  # an element may make the decoders raise anything
             self._report(self.raw_item, self.raw_queue)
@@ -60,13 +65,8 @@ class _SafeDelivery:
         except SERVER_ERRORS:
             raise
         except Exception:  # noqa: BLE001  # as above
-            self._report(repr(type(message)).encode(), BROADCAST)
+            self._report(json.dumps(message, default=repr).encode(), BROADCAST)
             return True
-
-    #: The queue that element came from.
-    raw_queue: str = ""
-    connection: Any
-    sep: str
 
     def _report(self, raw: bytes, queue: str) -> None:
         self.connection.on_broken(raw, queue)
@@ -119,26 +119,30 @@ def _refuse_broken(message: Any) -> None:
         raise BrokenEnvelopeError
 
 
-class Channel(_SafeDelivery, stock.Channel):  # type: ignore[misc]  # kombu ships no types
+class Channel(_SafeDelivery, stock.Channel):
     """Read from a Redis or Valkey."""
 
 
-class SentinelChannel(_SafeDelivery, stock.SentinelChannel):  # type: ignore[misc]  # as above
+class SentinelChannel(_SafeDelivery, stock.SentinelChannel):
     """Read from the master that Sentinel names."""
 
 
-class Transport(_SafeTransport, stock.Transport):  # type: ignore[misc]  # as above
+class Transport(_SafeTransport, stock.Transport):
     """Reach a Redis or Valkey."""
 
     Channel = Channel
     on_broken = staticmethod(_log_only)
 
 
-class SentinelTransport(_SafeTransport, stock.SentinelTransport):  # type: ignore[misc]  # as above
+class SentinelTransport(_SafeTransport, stock.SentinelTransport):
     """Reach the master that Sentinel names."""
 
     Channel = SentinelChannel
     on_broken = staticmethod(_log_only)
+
+
+#: What has an `on_broken`.
+SAFE_TRANSPORTS: Final = (Transport, SentinelTransport)
 
 
 def register() -> None:

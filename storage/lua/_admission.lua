@@ -11,7 +11,7 @@ local function known_as(id, digest)
     return (not kept or kept == digest) and 'dead' or 'conflict'
   end
   kept = redis.call('GET', K.seen(id))
-  if kept then return kept == string.sub(digest, 1, 16) and 'finished' or 'conflict' end
+  if kept then return string.sub(kept, 1, 16) == string.sub(digest, 1, 16) and 'finished' or 'conflict' end
   return nil
 end
 

@@ -1,26 +1,42 @@
 --! include _row
 --! include _reconcile
+--! include _dead
 -- Part: checking that a claim still holds, and taking a row out of the ledger.
+
+local function row_of(id)
+  local row = redis.call('HMGET', K.job(id), 'state', 'version', 'token', 'lease', 'kind', 'queue', 'attempt', 'hold',
+    'digest', 'finalized')
+  return {state = row[1], version = row[2], token = row[3], lease = tonumber(row[4] or 0), kind = row[5],
+    queue = row[6], attempt = row[7], hold = row[8], digest = row[9], finalized = row[10]}
+end
 
 -- The row of a claim that may still be recorded, or nil.
 local function holding(id, version, token, now)
-  local row = redis.call('HMGET', K.job(id), 'state', 'version', 'token', 'lease', 'kind', 'queue', 'attempt', 'hold',
-    'digest', 'finalized')
-  if row[1] ~= 'leased' or row[2] ~= version or row[3] ~= token or tonumber(row[4]) <= now then return nil end
-  return {kind = row[5], queue = row[6], attempt = row[7], hold = row[8], digest = row[9], finalized = row[10]}
+  local row = row_of(id)
+  local holds = row.state == 'leased' and row.version == version and row.token == token and row.lease > now
+  return holds and row or nil
 end
 
--- Take the row out, count how it ended, remember its digest and resolve what reconciliation still keeps of it.
-local function end_row(id, row, from, counter, ttl_s, resolved_ttl_s, reconcile_keys)
+-- Take the row out, count and remember how it ended, resolve what reconciliation keeps of it from keys[from] on.
+-- `ending` is what the dedup mark tells later; empty for a dead job.
+local function end_row(id, row, counter, ending, ttls, keys, from)
   redis.call('DEL', K.job(id))
-  leave(id, row.kind, row.queue, from)
+  leave(id, row.kind, row.queue, row.state)
   redis.call('HINCRBY', K.counts(row.kind), counter, 1)
-  redis.call('SET', K.seen(id), string.sub(row.digest, 1, 16), 'EX', ttl_s)
-  for _, key in ipairs(reconcile_keys) do resolve_entry(key, resolved_ttl_s) end
+  redis.call('SET', K.seen(id), string.sub(row.digest, 1, 16) .. ending, 'EX', ttls.dedup_s)
+  for i = from, #keys do resolve_entry(keys[i], ttls.resolved_s) end
 end
 
-local function rest_of(list, from)
-  local rest = {}
-  for i = from, #list do rest[#rest + 1] = list[i] end
-  return rest
+local function finish(id, row, ending, ttls, keys, from)
+  end_row(id, row, ending, ending, ttls, keys, from)
+  redis.call('DEL', K.payload(id))
+end
+
+-- record: bytes, finalized_at, publish_at_ms. Returns false, changing nothing, if another record is there.
+local function bury(id, row, record, ttls, keys, from)
+  if store_record(id, record.bytes, record.finalized_at, record.publish_at_ms) == 'conflict' then return false end
+  redis.call('HSET', K.dead_job(id), 'kind', row.kind, 'queue', row.queue, 'finalized', row.finalized,
+    'digest', row.digest)
+  end_row(id, row, 'dead', '', ttls, keys, from)
+  return true
 end

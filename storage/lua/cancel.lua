@@ -6,10 +6,7 @@
 -- Types    job HASH, payload STRING, seen STRING, outstanding ZSET, leased ZSET, parked ZSET, awaiting ZSET, held ZSET,
 --          counts HASH, reconcile HASH, reconcile_pending ZSET, reconcile_indeterminate ZSET, reconcile_resolved STRING
 
-local id = ARGV[1]
-local row = redis.call('HMGET', K.job(id), 'state', 'kind', 'queue', 'digest', 'lease')
-if not row[1] or (row[1] == 'leased' and tonumber(row[5]) > now_ms()) then return 0 end
-local ended = {kind = row[2], queue = row[3], digest = row[4]}
-end_row(id, ended, row[1], 'cancelled', ARGV[2], ARGV[3], rest_of(ARGV, 4))
-redis.call('DEL', K.payload(id))
+local row = row_of(ARGV[1])
+if not row.state or (row.state == 'leased' and row.lease > now_ms()) then return 0 end
+finish(ARGV[1], row, 'cancelled', {dedup_s = ARGV[2], resolved_s = ARGV[3]}, ARGV, 4)
 return 1

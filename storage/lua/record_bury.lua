@@ -1,5 +1,4 @@
 --! include _ending
---! include _dead
 -- End a job as a dead letter if its claim still holds; the payload stays for a replay.
 -- KEYS[1]  namespace
 -- ARGV     1 id  2 version  3 token  4 record (canonical bytes)  5 the record's finalized_at (s)
@@ -9,11 +8,9 @@
 --          dead_job HASH, reconcile HASH, reconcile_pending ZSET, reconcile_indeterminate ZSET,
 --          reconcile_resolved STRING
 
-local id, now = ARGV[1], now_ms()
-local row = holding(id, ARGV[2], ARGV[3], now)
+local now = now_ms()
+local row = holding(ARGV[1], ARGV[2], ARGV[3], now)
 if not row then return 'stale' end
-if store_record(id, ARGV[4], ARGV[5], now + ARGV[8]) == 'conflict' then return 'conflict' end
-redis.call('HSET', K.dead_job(id), 'kind', row.kind, 'queue', row.queue, 'finalized', row.finalized,
-  'digest', row.digest)
-end_row(id, row, 'leased', 'dead', ARGV[6], ARGV[7], rest_of(ARGV, 9))
-return 'recorded'
+local record = {bytes = ARGV[4], finalized_at = ARGV[5], publish_at_ms = now + ARGV[8]}
+local buried = bury(ARGV[1], row, record, {dedup_s = ARGV[6], resolved_s = ARGV[7]}, ARGV, 9)
+return buried and 'recorded' or 'conflict'

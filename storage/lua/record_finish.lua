@@ -7,9 +7,7 @@
 -- Types    job HASH, payload STRING, seen STRING, leased ZSET, counts HASH, reconcile HASH, reconcile_pending ZSET,
 --          reconcile_indeterminate ZSET, reconcile_resolved STRING
 
-local id = ARGV[1]
-local row = holding(id, ARGV[2], ARGV[3], now_ms())
+local row = holding(ARGV[1], ARGV[2], ARGV[3], now_ms())
 if not row then return 'stale' end
-end_row(id, row, 'leased', ARGV[4], ARGV[5], ARGV[6], rest_of(ARGV, 7))
-redis.call('DEL', K.payload(id))
+finish(ARGV[1], row, ARGV[4], {dedup_s = ARGV[5], resolved_s = ARGV[6]}, ARGV, 7)
 return 'recorded'

@@ -19,7 +19,6 @@ from tasks.hooks.http_exchange import Phase
 
 #: How long an answer of the name server is used again.
 _DNS_CACHE_S = 10
-_SOCKET_ADDRESS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +28,12 @@ class TlsFiles:
     ca_file: Path | None = None
     client_certificate_file: Path | None = None
     client_key_file: Path | None = None
+
+    def named(self) -> str:
+        """List the files that are set."""
+        return ", ".join(
+            str(name) for name in (self.ca_file, self.client_certificate_file, self.client_key_file) if name
+        )
 
 
 class _NotingContext(ssl.SSLContext):
@@ -81,9 +86,8 @@ def tls_context(files: TlsFiles) -> ssl.SSLContext:
             context.load_verify_locations(files.ca_file)
         if files.client_certificate_file:
             context.load_cert_chain(files.client_certificate_file, files.client_key_file)
-    except (OSError, ssl.SSLError) as error:
-        names = ", ".join(str(name) for name in (files.ca_file, files.client_certificate_file, files.client_key_file) if name)
-        raise ConfigurationError(f"TLS files: expected readable PEM in {names}; check the paths and their content") from error
+    except OSError as error:  # an SSLError is one too
+        raise ConfigurationError(f"TLS files: expected readable PEM in {files.named()}; check their paths") from error
     return context
 
 
@@ -98,3 +102,14 @@ def connector(guard: AddressGuard, tls: ssl.SSLContext, keepalive_s: float) -> a
         keepalive_timeout=keepalive_s,
         ttl_dns_cache=_DNS_CACHE_S,
     )
+
+
+def _socket_factory(guard: AddressGuard) -> aiohttp.SocketFactoryType:
+    def make(address_info: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, address = address_info
+        # An address written into the URL meets no resolver, so this is where every connection passes.
+        guard.check(str(address[0]))
+        http_progress.current.get().reach(Phase.CONNECT)
+        return socket.socket(family, kind, protocol)
+
+    return make

@@ -93,5 +93,5 @@ class HttpExchange:
 
 
 def is_header_safe(text: str) -> bool:
-    """Tell whether a text can stand in a header: printable ASCII, so it neither ends the line nor changes on the way."""
+    """Tell whether a text can stand in a header: printable ASCII, so it does not end the line."""
     return text.isascii() and text.isprintable()

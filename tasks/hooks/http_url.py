@@ -22,16 +22,22 @@ def checked_url(setting: str, url: str) -> str:
 
     """
     if not url.isascii() or not url.isprintable() or " " in url or len(url) > _MAX_URL_LENGTH:
-        raise ConfigurationError(f"{setting}: expected a URL of visible ASCII, at most {_MAX_URL_LENGTH} long; encode it")
+        raise ConfigurationError(
+            f"{setting}: expected a URL of visible ASCII, at most {_MAX_URL_LENGTH} long; encode it"
+        )
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigurationError(f"{setting}: expected a URL such as https://host:port/path, got another text") from error
+        raise ConfigurationError(
+            f"{setting}: expected a URL such as https://host:port/path, got another text"
+        ) from error
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise ConfigurationError(f"{setting}: expected a URL that begins with https:// or http:// and names a host")
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(f"{setting}: expected a URL without user and password; put the secret into its setting")
+        raise ConfigurationError(
+            f"{setting}: expected a URL without user and password; put the secret into its setting"
+        )
     if parts.fragment:
         raise ConfigurationError(f"{setting}: expected a URL without #fragment, which is never sent; remove it")
     return url

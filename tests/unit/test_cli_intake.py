@@ -1,14 +1,18 @@
-"""Observations from lines into the ledger."""
+"""Jobs from lines into the ledger."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from reliability.errors import StorageUnavailableError
+from reliability.settlement import SettlementObservation
 from storage.jobs import Admission, Admitted, Conflict, Duplicate, DuplicateOf, NewJob
+from tasks import messages
 from worker.cli.intake import BATCH_LINES, Batch, Intake, Refusal, Tally
 from worker.cli.lines import Line, LongLine
+
+MAX_PAYLOAD_BYTES = 1_024
 
 
 class FakeLedger:
@@ -53,9 +57,19 @@ def lines_of(*contents: object) -> list[Line]:
     ]
 
 
+def read(content: bytes) -> NewJob:
+    """Read a line as the command does."""
+    return messages.admissible_settlement(SettlementObservation.from_json(content), MAX_PAYLOAD_BYTES)
+
+
+def intake(enqueue: Callable[[Sequence[NewJob]], list[Admission]]) -> Intake:
+    """Return an intake of settlements."""
+    return Intake(read=read, enqueue=enqueue, max_payload_bytes=MAX_PAYLOAD_BYTES)
+
+
 def take(lines: Sequence[Line | LongLine], ledger: FakeLedger | None = None) -> list[Batch]:
     """Take the lines in and return every batch."""
-    return list(Intake(enqueue=(ledger or FakeLedger()).enqueue, max_payload_bytes=1_024).take(lines))
+    return list(intake((ledger or FakeLedger()).enqueue).take(lines))
 
 
 def test_each_line_is_counted_once() -> None:
@@ -162,15 +176,13 @@ def test_batches_are_bounded() -> None:
 def test_nothing_is_read_ahead_of_its_batch() -> None:
     """A stream without an end is taken in as it comes."""
 
-    def endless() -> object:
+    def endless() -> Iterator[Line]:
         number = 0
         while True:
             number += 1
             yield lines_of(observation(f"r-{number}"))[0]
 
-    intake = Intake(enqueue=FakeLedger().enqueue, max_payload_bytes=1_024)
-
-    first = next(iter(intake.take(endless())))  # type: ignore[arg-type]  # an endless generator is an iterable
+    first = next(intake(FakeLedger().enqueue).take(endless()))
 
     assert first.tally.admitted == BATCH_LINES
 
@@ -184,8 +196,7 @@ def test_unreachable_ledger_keeps_what_was_reported() -> None:
             raise StorageUnavailableError(operation="admit_many", key="jobs")
         return ledger.enqueue(jobs)
 
-    intake = Intake(enqueue=enqueue, max_payload_bytes=1_024)
-    batches = intake.take(lines_of(*(observation(f"r-{number}") for number in range(BATCH_LINES + 1))))
+    batches = intake(enqueue).take(lines_of(*(observation(f"r-{number}") for number in range(BATCH_LINES + 1))))
 
     assert next(batches).tally.admitted == BATCH_LINES
     with pytest.raises(StorageUnavailableError):

@@ -62,7 +62,7 @@ def after_ms(attempt: int, delay_ms: int) -> NextAttempt:
 def test_decision_follows_the_documented_table(
     outcome: DeliveryOutcome,
     retry_class: RetryClass,
-    should_retry: bool,  # noqa: FBT001  # a column of the table
+    should_retry: bool,
 ) -> None:
     """Each outcome has the class and the retry decision of its row."""
     decision = RetryDecision.from_outcome(outcome)

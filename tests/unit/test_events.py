@@ -11,7 +11,7 @@ FORBIDDEN_FIELDS = {"detail", "payload", "body", "secret", "token", "error", "me
 
 @pytest.mark.parametrize("event", Event)
 def test_an_event_is_named_subject_and_fact(event: Event) -> None:
-    """A name is two lower-case words with a dot between, spelled alike in code, with a sentence that says its meaning."""
+    """A name is two lower-case words with a dot between, spelled alike in code, and has a one-sentence meaning."""
     assert re.fullmatch(r"[a-z_]+\.[a-z_]+", event.value)
     assert event.name == event.value.replace(".", "_").upper()
     assert event.meaning.endswith(".")

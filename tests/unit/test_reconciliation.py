@@ -194,7 +194,7 @@ def test_a_stored_request_that_does_not_decode_is_an_invalid_record(changes: dic
         (HOUR * 9, ReconciliationReason.INDETERMINATE, False),
     ],
 )
-def test_only_old_pending_entries_are_stale(age: timedelta, reason: ReconciliationReason, stale: bool) -> None:  # noqa: FBT001  # a column of the table
+def test_only_old_pending_entries_are_stale(age: timedelta, reason: ReconciliationReason, stale: bool) -> None:
     """An entry is stale once its receipt is awaited for the maximum age; an indeterminate one never is."""
     entry = request("m", age, reason)
 

@@ -4,6 +4,7 @@ One look at everything that is counted: the ledger by kind, reconciliation, quar
 Called by `chio-worker status` and by the demo. Reads only; each kind is counted consistently at one instant.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from rich.console import Group
 
 from storage.bundle import Storage
 from storage.jobs import FinishedAs, JobKind, JobState, LedgerCounts
+from storage.quarantine import QuarantineCounts
 from worker.cli import output
 
 
@@ -21,7 +23,7 @@ class Census:
     at_ms: int
     kinds: Mapping[JobKind, LedgerCounts]
     reconciliation: Mapping[str, int]
-    quarantined: int
+    quarantine: QuarantineCounts
     dead_letters: int
     dead_letter_feed_owed: int
 
@@ -37,7 +39,7 @@ class Census:
             "balanced": self.is_balanced,
             "kinds": {kind.value: counts_to_json(counts) for kind, counts in self.kinds.items()},
             "reconciliation": dict(self.reconciliation),
-            "quarantined": self.quarantined,
+            "quarantine": dataclasses.asdict(self.quarantine),
             "dead_letters": {"stored": self.dead_letters, "feed_owed": self.dead_letter_feed_owed},
         }
 
@@ -46,7 +48,8 @@ class Census:
         beside = {
             "dead letters stored": self.dead_letters,
             "dead-letter feed owed": self.dead_letter_feed_owed,
-            "quarantined messages": self.quarantined,
+            "quarantined messages": self.quarantine.entries,
+            "quarantined messages dropped for room": self.quarantine.dropped,
             **{f"reconciliation: {reason}": count for reason, count in self.reconciliation.items()},
         }
         return Group(
@@ -68,7 +71,7 @@ def take(storage: Storage) -> Census:
         at_ms=storage.jobs.now_ms(),
         kinds={kind: storage.jobs.counts(kind) for kind in JobKind},
         reconciliation=storage.reconciliation.counts(),
-        quarantined=storage.quarantine.count(),
+        quarantine=storage.quarantine.counts(),
         dead_letters=storage.dead_letters.count(),
         dead_letter_feed_owed=storage.dead_letters.unpublished_count(),
     )

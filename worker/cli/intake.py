@@ -1,5 +1,5 @@
 """
-Observations from lines into the ledger: each line is checked, then enqueued with its batch.
+Jobs from lines into the ledger: each line is checked, then enqueued with its batch.
 
 One bad line costs only itself. Called by `chio-worker enqueue settlement`; knows neither Celery nor Redis.
 """
@@ -11,9 +11,7 @@ from itertools import islice
 from typing import assert_never
 
 from reliability.errors import AdmissionConflictError, InvalidInputError
-from reliability.settlement import SettlementObservation
 from storage.jobs import Admission, Admitted, Conflict, Duplicate, NewJob
-from tasks import messages
 from worker.cli.lines import Line, LongLine
 
 #: One exchange with the store admits so many jobs; more would hold the store for too long at a time.
@@ -76,8 +74,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """Take lines in; `enqueue` admits a batch of jobs, publishes for the new ones, and answers in order."""
+    """
+    Take lines in, whatever kind of job they hold.
 
+    `read` makes a job of a line or raises `InvalidInputError`; `enqueue` admits a batch of jobs, publishes for the new
+    ones, and answers in order.
+    """
+
+    read: Callable[[bytes], NewJob]
     enqueue: Callable[[Sequence[NewJob]], list[Admission]]
     max_payload_bytes: int
 
@@ -111,13 +115,10 @@ class Intake:
 
     def _read(self, line: Line | LongLine) -> NewJob | Problem:
         if isinstance(line, LongLine):
-            reason = (
-                f"line: expected at most {self.max_line_bytes} bytes, got {line.size_bytes}; send a smaller observation"
-            )
+            reason = f"line: expected at most {self.max_line_bytes} bytes, got {line.size_bytes}; send less"
             return Problem(line=line.number, refusal=Refusal.INVALID, reason=reason)
         try:
-            observation = SettlementObservation.from_json(line.content)
-            return messages.admissible_settlement(observation, self.max_payload_bytes)
+            return self.read(line.content)
         except InvalidInputError as error:
             return Problem(line=line.number, refusal=Refusal.INVALID, reason=str(error))
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from reliability.dead_letter import DeadLetterRecord
 from reliability.errors import ConfigurationError
 from storage.jobs import JobRow, JobState
+from storage.quarantine import QuarantineEntry
 from worker.cli import options, output
 
 
@@ -91,3 +92,22 @@ def instant(at_ms: int | None) -> str | None:
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def quarantined_to_json(entry: QuarantineEntry) -> dict[str, object]:
+    """Return what is known of a quarantined message, without its bytes."""
+    return {
+        "entry_id": entry.entry_id,
+        "queue": entry.queue,
+        "reason": entry.reason,
+        "received_at": instant(entry.received_at_ms),
+        "size_bytes": entry.size_bytes,
+        "sha256": entry.sha256,
+    }
+
+
+def quarantine_table(title: str, entries: Iterable[QuarantineEntry]) -> Table:
+    """Return a table of quarantined messages."""
+    columns = ("entry_id", "queue", "reason", "received_at", "size_bytes", "sha256")
+    documents = [quarantined_to_json(entry) for entry in entries]
+    return output.table(title, columns, [[document[column] for column in columns] for document in documents])

@@ -1,1 +1,5 @@
-"""What a command works with: the settings, the stores and the Celery app to publish with, opened once and closed."""
+"""
+What a command works with: settings, stores and the Celery app to publish with, opened for one command and closed.
+
+The only module of the command line that knows how they are put together.
+"""

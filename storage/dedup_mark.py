@@ -1,0 +1,22 @@
+"""What a ledger's dedup mark holds: enough of the digest to tell other bytes, and how the job ended once it has."""
+
+from storage.jobs import FinishedAs
+
+#: How many bytes of the digest a mark keeps: enough that no producer meets another payload by chance.
+DIGEST_BYTES = 16
+
+
+def mark_of(digest: bytes, ending: FinishedAs | None = None) -> bytes:
+    """Return the mark of a job that is in the ledger or dead, or that ended well."""
+    return digest[:DIGEST_BYTES] + (ending.value.encode() if ending else b"")
+
+
+def is_of(mark: bytes, digest: bytes) -> bool:
+    """Tell whether the mark is of a payload with this digest."""
+    return mark[:DIGEST_BYTES] == digest[:DIGEST_BYTES]
+
+
+def ending_of(mark: bytes) -> FinishedAs | None:
+    """Return how the job ended well; None while it has not."""
+    word = mark[DIGEST_BYTES:]
+    return FinishedAs(word.decode()) if word else None

@@ -1,0 +1,26 @@
+"""Circuit states in one process's memory."""
+
+import threading
+
+from reliability.circuit import CircuitState, Closed
+
+
+class InMemoryCircuitStorage:
+    """Keep one state per partner; a partner never heard of is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._states: dict[str, CircuitState] = {}
+
+    def load(self, partner_id: str) -> CircuitState:
+        """Return the partner's state."""
+        with self._lock:
+            return self._states.get(partner_id, Closed())
+
+    def compare_and_set(self, partner_id: str, expected: CircuitState, state: CircuitState) -> bool:
+        """Store the state if the kept one still equals `expected`."""
+        with self._lock:
+            if self._states.get(partner_id, Closed()) != expected:
+                return False
+            self._states[partner_id] = state
+            return True

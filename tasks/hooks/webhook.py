@@ -1,0 +1,160 @@
+"""
+The delivery hook that ships with the project: a signed webhook to the partner's URL, one bounded exchange an attempt.
+
+It fills in the evidence and `reliability.partner_rules` decides what that means. The bytes, the id and the secrets
+come from the request and the partner's terms; nothing of them is logged.
+"""
+
+import hashlib
+import os
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from reliability import clock, partner_rules
+from reliability.delivery import DeliveryOutcome, FailureConfirmed
+from reliability.delivery_request import DeliveryRequest
+from reliability.errors import ConfigurationError, InvalidInputError
+from reliability.events import Event
+from reliability.exchange import Exchange, Phase
+from reliability.failures import SettlementFailureCode, SettlementFailureReason
+from tasks.emit import warn
+from tasks.hooks import webhook_signature
+from tasks.hooks.http_client import HttpClient, HttpClientOptions
+from tasks.hooks.http_exchange import HttpExchange, HttpRequest
+from tasks.partners import Partner, PartnerDirectory
+
+#: Names the partner file; the worker's settings read the same variable.
+PARTNERS_FILE_VARIABLE: Final = "CHIO_PARTNERS_FILE"
+_MS_PER_S: Final = 1000
+
+
+class WebhookDeliveryHook:
+    """Send deliveries as webhooks; one for a process, from any of its threads."""
+
+    def __init__(self, directory: PartnerDirectory, clock: clock.Clock) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._clients = _Clients()
+        # By id, with the terms that were in force when the partner asked: a reload makes new ones and asks again.
+        self._disabled: dict[str, Partner] = {}
+
+    def send(self, request: DeliveryRequest) -> DeliveryOutcome:
+        """Send the request's bytes once, under its message id, and say what is known afterwards."""
+        partner = self.directory.get(request.partner_id)
+        if partner is None:
+            return _refused("partner.unknown", SettlementFailureCode.INVALID_INPUT)
+        refusal = self._refusal(partner, request)
+        return refusal or self._exchange(partner, request)
+
+    def _refusal(self, partner: Partner, request: DeliveryRequest) -> FailureConfirmed | None:
+        if partner.disabled or self._disabled.get(partner.partner_id) is partner:
+            return _refused("partner.disabled", SettlementFailureCode.UNSUPPORTED)
+        if request.expires_at is not None and self._clock.now_ms() >= request.expires_at * _MS_PER_S:
+            return _refused("request.expired", SettlementFailureCode.INVALID_INPUT)
+        if not set(request.headers) <= set(partner.allowed_headers):
+            return _refused("request.header", SettlementFailureCode.INVALID_INPUT)
+        return None
+
+    def _exchange(self, partner: Partner, request: DeliveryRequest) -> DeliveryOutcome:
+        signed = webhook_signature.signed_headers(
+            partner.secrets, request.message_id, self._clock.now_ms() // _MS_PER_S, request.body
+        )
+        try:
+            prepared = HttpRequest(
+                url=partner.url,
+                body=request.body,
+                headers={**request.headers, "content-type": request.content_type, **signed},
+                total_deadline_s=partner.deadline_s,
+            )
+        except InvalidInputError:
+            return _refused("request.header", SettlementFailureCode.INVALID_INPUT)
+        exchange = self._clients.of(partner).post(prepared)
+        return self._decide(partner, exchange)
+
+    def _decide(self, partner: Partner, exchange: HttpExchange) -> DeliveryOutcome:
+        ended_at = datetime.fromtimestamp(self._clock.now_ms() / _MS_PER_S, UTC)
+        decision = partner_rules.explain(partner.rules, evidence_of(exchange, ended_at))
+        if decision.disables_endpoint:
+            self._disabled[partner.partner_id] = partner
+            warn(Event.PARTNER_DISABLED, partner_id=partner.partner_id, rule=decision.rule)
+        return decision.outcome
+
+
+class _Clients:
+    """Keep one HTTP client for partners that connect alike, so that connections are used again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_partner: dict[str, tuple[Partner, HttpClient]] = {}
+        self._by_connection: dict[tuple[HttpClientOptions, str], HttpClient] = {}
+
+    def of(self, partner: Partner) -> HttpClient:
+        """Return the client for the partner's terms in force."""
+        known = self._by_partner.get(partner.partner_id)
+        if known is not None and known[0] is partner:
+            return known[1]
+        with self._lock:
+            client = self._shared(partner)
+            self._by_partner[partner.partner_id] = (partner, client)
+        return client
+
+    def _shared(self, partner: Partner) -> HttpClient:
+        options = HttpClientOptions(guard=partner.guard, tls=partner.tls.files, proxy_url=partner.proxy)
+        # A certificate that was renewed under the same path is another connection.
+        key = (options, _content_sha256(partner))
+        if key not in self._by_connection:
+            self._by_connection[key] = HttpClient(options)
+        return self._by_connection[key]
+
+
+def from_environment() -> WebhookDeliveryHook:
+    """
+    Make the hook from the partner file that CHIO_PARTNERS_FILE names.
+
+    Raises:
+        ConfigurationError: The variable is not set, or the file does not hold.
+
+    """
+    return made_from(os.environ)
+
+
+def made_from(environ: Mapping[str, str]) -> WebhookDeliveryHook:
+    """
+    Make the hook from these environment variables.
+
+    Raises:
+        ConfigurationError: As `from_environment`.
+
+    """
+    path = environ.get(PARTNERS_FILE_VARIABLE, "")
+    if not path:
+        raise ConfigurationError(f"{PARTNERS_FILE_VARIABLE} is not set; name the partner file (examples/partners.toml)")
+    return WebhookDeliveryHook(PartnerDirectory.load(Path(path), environ), clock.SystemClock())
+
+
+def evidence_of(exchange: HttpExchange, ended_at: datetime) -> Exchange:
+    """Return what the rules need to know of an exchange."""
+    return Exchange(
+        phase=Phase(exchange.phase.value),
+        ended_at=ended_at,
+        status=exchange.status,
+        headers=exchange.headers,
+        body=exchange.body,
+        body_is_whole=exchange.error is None and not exchange.body_truncated,
+        body_sha256=exchange.body_sha256,
+        detail="" if exchange.status else f"{exchange.phase} {exchange.error}",
+    )
+
+
+def _refused(rule: str, code: SettlementFailureCode) -> FailureConfirmed:
+    return FailureConfirmed(reason=SettlementFailureReason.from_detail(code, rule), rule=rule)
+
+
+def _content_sha256(partner: Partner) -> str:
+    digest = hashlib.sha256()
+    for path in (partner.tls.ca_file, partner.tls.client_cert_file, partner.tls.client_key_file):
+        digest.update(b"\0" + (path.read_bytes() if path else b""))
+    return digest.hexdigest()

@@ -1,0 +1,113 @@
+"""
+Celery's consumer, made safe against messages it cannot turn into a task (promise P7).
+
+Every such message goes to quarantine with its bytes, queue and reason, is acknowledged, and the next one is read, in
+the same process and over the same connection. Celery itself would log the whole message and drop it, or end the worker.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+from celery.worker.consumer import Consumer
+from kombu import compression
+
+from reliability.clock import utc_now
+from worker import broker_transport, envelope, quarantine, redaction
+from worker.envelope import Defect
+
+_LOG: Final = structlog.stdlib.get_logger(__name__)
+#: Kombu counts a missing key among a broken connection's errors; a message's own missing key must not count as one.
+_NOT_THE_SERVER: Final = (KeyError,)
+
+
+class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no types
+    """Read messages, hand sound ones to Celery and set the others aside."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._intake: quarantine.QuarantineIntake = self.app.composition.intake
+        self._limits: envelope.Limits = self.app.composition.limits
+        errors = (*self.connection_errors, *self.channel_errors)
+        self._server_errors = tuple(error for error in errors if error not in _NOT_THE_SERVER)
+
+    def connect(self) -> Any:
+        """Connect, and take what is no message at all from a Redis broker's lists."""
+        connection = super().connect()
+        if isinstance(connection.transport, broker_transport.SAFE_TRANSPORTS):
+            connection.transport.on_broken = self._set_aside_broken
+        return connection
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
+        """Return what is called with each message."""
+        handle = super().create_task_handler(*args, **options)
+
+        def on_message(message: Any) -> None:
+            if defect := envelope.defect_in(message, self._limits, utc_now()):
+                return self._set_aside(message, defect)
+            message.headers |= {"argsrepr": "()", "kwargsrepr": redaction.shown_arguments(message.payload[1])}
+            return self._handle(handle, message)
+
+        return on_message
+
+    def _handle(self, handle: Callable[[Any], Any], message: Any) -> None:
+        try:
+            handle(message)
+        except (MemoryError, *self._server_errors):
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a message makes Celery raise, the worker goes on
+            _LOG.warning("message.refused", error=type(error).__name__)
+            self._set_aside(message, Defect.INTERNAL_ERROR)
+
+    def on_decode_error(self, message: Any, _exc: object) -> None:
+        """Set aside what cannot be decompressed or decoded."""
+        self._set_aside(message, Defect.UNDECODABLE)
+
+    def on_unknown_message(self, _body: object, message: Any) -> None:
+        """Set aside what follows no version of Celery's protocol."""
+        self._set_aside(message, Defect.MALFORMED_HEADERS)
+
+    def on_unknown_task(self, _body: object, message: Any, _exc: object) -> None:
+        """Set aside a task that this worker does not know: an older or newer producer's."""
+        self._set_aside(message, Defect.UNKNOWN_TASK)
+
+    def on_invalid_task(self, _body: object, message: Any, _exc: object) -> None:
+        """Set aside what Celery found invalid."""
+        self._set_aside(message, Defect.MALFORMED_SCHEDULE)
+
+    def _set_aside(self, message: Any, defect: Defect) -> None:
+        self._intake.keep(_bytes_of(message), _queue_of(message), defect)
+        if not message.acknowledged:
+            message.ack_log_error(logging.getLogger(__name__), self.connection_errors)
+
+    def _set_aside_broken(self, raw: bytes, queue: str) -> None:
+        self._intake.keep(raw, queue, Defect.BROKEN_ENVELOPE)
+
+
+def _bytes_of(message: Any) -> bytes:
+    """Return the message as it stood in the broker's list, or written out if the broker is another."""
+    raw = getattr(message.channel, "raw_item", None)
+    if isinstance(raw, bytes) and raw:
+        return raw
+    content = {"content-type": message.content_type, "content-encoding": message.content_encoding}
+    return quarantine.written_out(message.body, message.headers, message.properties, content)
+
+
+def _queue_of(message: Any) -> str:
+    delivery: Mapping[str, object] = message.delivery_info or {}
+    return str(getattr(message.channel, "raw_queue", "") or delivery.get("routing_key") or "")
+
+
+def refuse_compression() -> None:
+    """
+    Make this process refuse compressed messages: a few bytes could become gigabytes before their size is known.
+
+    The wire contract has no compression; such a message is quarantined as undecodable.
+    """
+    for content_type in compression.encoders():
+        compression.register(compression.get_encoder(content_type)[0], _refuse, content_type)
+
+
+def _refuse(_body: object) -> bytes:
+    raise ValueError("expected a plain body, got a compressed one")

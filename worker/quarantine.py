@@ -1,0 +1,151 @@
+"""
+The way into the quarantine from a worker's main process, and the way back out of it to the queue.
+
+The consumer must not wait for a store that is down, nor lose what it took off the broker: entries that cannot be stored
+wait in memory, bounded, and the due pump's thread stores them when it can.
+"""
+
+import base64
+import json
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import celery
+
+from reliability.errors import InvalidInputError, StorageUnavailableError
+from reliability.events import Event
+from storage.quarantine import QuarantineEntry, QuarantineStorage
+from tasks.emit import warn
+
+#: How many entries wait for the store in memory; the oldest is dropped with a warning.
+MAX_WAITING: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    raw: bytes
+    queue: str
+    reason: str
+
+
+class QuarantineIntake:
+    """Keep messages in the store, or in memory until the store is back. Safe to call from several threads."""
+
+    def __init__(self, storage: QuarantineStorage) -> None:
+        self._storage = storage
+        self._waiting: deque[_Waiting] = deque()
+        self._lock = threading.Lock()
+
+    def keep(self, raw: bytes, queue: str, reason: str) -> None:
+        """Store the message; never raises and, while the store is known to be down, never waits for it."""
+        entry = _Waiting(raw=raw, queue=queue, reason=reason)
+        if self._waiting or not self._store(entry):
+            self._wait(entry)
+
+    def flush(self) -> None:
+        """Store what waits, oldest first; stops at the first entry the store does not take. One thread calls it."""
+        while self._waiting:
+            entry = self._waiting[0]
+            if not self._store(entry):
+                return
+            with self._lock:
+                if self._waiting and self._waiting[0] is entry:
+                    self._waiting.popleft()
+
+    @property
+    def waiting(self) -> int:
+        """Count the entries that are only in memory."""
+        return len(self._waiting)
+
+    def _store(self, waiting: _Waiting) -> bool:
+        try:
+            entry = self._storage.keep(waiting.raw, waiting.queue, waiting.reason)
+        except StorageUnavailableError:
+            return False
+        report(entry)
+        return True
+
+    def _wait(self, entry: _Waiting) -> None:
+        with self._lock:
+            self._waiting.append(entry)
+            dropped = self._waiting.popleft() if len(self._waiting) > MAX_WAITING else None
+        if dropped:
+            warn(Event.MESSAGE_QUARANTINED, queue=dropped.queue, why=f"dropped:{dropped.reason}")
+
+
+class StoredQuarantine:
+    """Keep messages for tasks, which can come back later: raises `StorageUnavailableError` when the store is down."""
+
+    def __init__(self, storage: QuarantineStorage) -> None:
+        self._storage = storage
+
+    def keep(self, raw: bytes, queue: str, reason: str) -> None:
+        """Store the message's bytes with the queue it came from and a reason code."""
+        report(self._storage.keep(raw, queue, reason))
+
+
+def report(entry: QuarantineEntry) -> None:
+    """Log that a message was quarantined; its bytes stay in the store."""
+    warn(
+        Event.MESSAGE_QUARANTINED,
+        queue=entry.queue,
+        why=entry.reason,
+        quarantine_id=entry.entry_id,
+        sha256=entry.sha256,
+    )
+
+
+def written_out(body: object, headers: object, properties: object, content: Mapping[str, object]) -> bytes:
+    """Write a message as the list element kombu's Redis transport would have made of it, whatever the broker."""
+    data = body if isinstance(body, bytes) else str(body or "").encode()
+    envelope = {
+        "body": base64.b64encode(data).decode(),
+        "headers": headers,
+        "properties": {**(properties if isinstance(properties, dict) else {}), "body_encoding": "base64"},
+        **content,
+    }
+    return json.dumps(envelope, default=repr).encode()
+
+
+def requeue(app: celery.Celery, raw: bytes, queue: str) -> None:
+    """
+    Publish a quarantined message to its queue again, as it was.
+
+    Raises:
+        InvalidInputError: if the bytes are no message at all; export them instead.
+
+    """
+    envelope = _envelope(raw)
+    with app.producer_or_acquire() as producer:
+        producer.publish(
+            _body(envelope),
+            exchange="",
+            routing_key=queue,
+            headers=envelope.get("headers") or {},
+            content_type=envelope.get("content-type") or "application/json",
+            content_encoding=envelope.get("content-encoding") or "utf-8",
+            delivery_mode="persistent",
+        )
+
+
+def _envelope(raw: bytes) -> dict[str, Any]:
+    try:
+        envelope = json.loads(raw)
+    except ValueError as error:
+        raise InvalidInputError("message", "expected a message, got other bytes: export them instead") from error
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("body"), str):
+        raise InvalidInputError("message", "expected a message with a body, got none: export it instead")
+    return envelope
+
+
+def _body(envelope: Mapping[str, Any]) -> bytes:
+    properties = envelope.get("properties")
+    encoding = properties.get("body_encoding") if isinstance(properties, dict) else None
+    body: str = envelope["body"]
+    try:
+        return base64.b64decode(body, validate=True) if encoding == "base64" else body.encode()
+    except ValueError as error:
+        raise InvalidInputError("message", "expected a base64 body, got another: export it instead") from error
