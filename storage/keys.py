@@ -69,6 +69,8 @@ class Key(Enum):
     GATE_RATE = ("gate:rate:", "string")
     #: The instant in ms of the next turn of the deliveries held back from a partner, with an expiry.
     GATE_TURN = ("gate:turn:", "string")
+    #: The name of the application that uses the namespace.
+    APPLICATION = ("application", "string")
     #: One quarantined message: raw, queue, reason, received, size, sha256.
     QUARANTINE_ENTRY = ("quarantine:entry:", "hash")
     #: Ids of quarantined messages by their number, which is the order they came in.

@@ -40,7 +40,9 @@ class _PatientPool(redis.ConnectionPool):
         )
 
 
-def connect(url: str) -> redis.Redis:
+def connect(
+    url: str, *, timeout_s: float = SOCKET_TIMEOUT_S, connect_timeout_s: float = CONNECT_TIMEOUT_S
+) -> redis.Redis:
     """
     Return a client of the server at a `redis://`, `rediss://` or `unix://` address; connects when first used.
 
@@ -50,8 +52,8 @@ def connect(url: str) -> redis.Redis:
         url,
         protocol=2,
         decode_responses=False,
-        socket_timeout=SOCKET_TIMEOUT_S,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=connect_timeout_s,
         health_check_interval=HEALTH_CHECK_INTERVAL_S,
         retry=Retry(NoBackoff(), 0),
         **({} if url.startswith("unix:") else {"socket_keepalive": True}),

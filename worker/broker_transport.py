@@ -13,6 +13,7 @@ from typing import Any, Final
 import kombu.transport
 import redis
 import structlog
+from kombu import compression
 from kombu.transport import redis as stock
 
 #: What a broken connection or a refusing server raises; everything else is the message's fault.
@@ -157,3 +158,17 @@ def register() -> None:
         kombu.transport.TRANSPORT_ALIASES[scheme] = f"{__name__}:{transport.__name__}"
         # Forget what the name meant before, should a connection have been made already.
         kombu.transport._transport_cache.pop(scheme, None)  # noqa: SLF001  # kombu offers no other way
+
+
+def refuse_compression() -> None:
+    """
+    Make this process refuse compressed messages: a few bytes could become gigabytes before their size is known.
+
+    The wire contract has no compression; such a message is quarantined as undecodable.
+    """
+    for content_type in compression.encoders():
+        compression.register(compression.get_encoder(content_type)[0], _refuse, content_type)
+
+
+def _refuse(_body: object) -> bytes:
+    raise ValueError("expected a plain body, got a compressed one")

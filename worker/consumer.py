@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import structlog
 from celery.worker.consumer import Consumer
-from kombu import compression
 
 from reliability.clock import utc_now
 from worker import broker_transport, envelope, quarantine, redaction
@@ -60,6 +59,11 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
             _LOG.warning("message.refused", error=type(error).__name__)
             self._set_aside(message, Defect.INTERNAL_ERROR)
 
+    def apply_eta_task(self, task: Any) -> None:
+        """Start a task whose countdown ended; a draining worker leaves it to others, to whom its message returns."""
+        if not self.controller.drain.has_begun:
+            super().apply_eta_task(task)
+
     def on_decode_error(self, message: Any, _exc: object) -> None:
         """Set aside what cannot be decompressed or decoded."""
         self._set_aside(message, Defect.UNDECODABLE)
@@ -97,17 +101,3 @@ def _bytes_of(message: Any) -> bytes:
 def _queue_of(message: Any) -> str:
     delivery: Mapping[str, object] = message.delivery_info or {}
     return str(getattr(message.channel, "raw_queue", "") or delivery.get("routing_key") or "")
-
-
-def refuse_compression() -> None:
-    """
-    Make this process refuse compressed messages: a few bytes could become gigabytes before their size is known.
-
-    The wire contract has no compression; such a message is quarantined as undecodable.
-    """
-    for content_type in compression.encoders():
-        compression.register(compression.get_encoder(content_type)[0], _refuse, content_type)
-
-
-def _refuse(_body: object) -> bytes:
-    raise ValueError("expected a plain body, got a compressed one")

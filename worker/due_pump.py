@@ -18,8 +18,8 @@ from celery import bootsteps
 from reliability.dead_letter import DeadLetterRecord
 from reliability.errors import PublishError, StorageUnavailableError
 from reliability.events import Event
+from storage.bundle import Storage
 from storage.jobs import WakeUp, WakeUpCause
-from storage.protocols import DeadLetterStorage, JobStorage
 from tasks import publishing
 from tasks.emit import emit
 
@@ -60,21 +60,27 @@ class PumpOptions:
 
 
 class DuePump:
-    """Take turns. Knows neither Celery nor threads; every duty stands on its own, so one failure stops no other."""
+    """
+    Take turns. Knows neither Celery nor threads; every duty stands on its own, so one failure stops no other.
+
+    `on_wake` is told each time the ledger has answered.
+    """
 
     def __init__(
         self,
-        jobs: JobStorage,
-        dead_letters: DeadLetterStorage,
+        storage: Storage,
         publisher: Publisher,
         options: PumpOptions,
         extra_duties: Sequence[Callable[[], object]] = (),
+        *,
+        on_wake: Callable[[], object] = lambda: None,
     ) -> None:
-        self._jobs = jobs
-        self._dead_letters = dead_letters
+        self._jobs = storage.jobs
+        self._dead_letters = storage.dead_letters
         self._publisher = publisher
         self._options = options
         self._duties: tuple[Callable[[], object], ...] = (self.wake, self.mark, self.feed, *extra_duties)
+        self._on_wake = on_wake
         self._failing: set[str] = set()
 
     def turn(self) -> bool:
@@ -86,6 +92,7 @@ class DuePump:
         """Publish a message for each row that is due and has none; a full batch is followed by the next."""
         for _ in range(_MOST_BATCHES):
             woken = self._jobs.due(self._options.batch)
+            self._on_wake()
             for wake_up in woken:
                 # A row that is not reached because of an error here is found again as a lost message.
                 self._publisher.wake(wake_up)
@@ -177,8 +184,10 @@ class PumpThread(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships
 
     def start(self, worker: Any) -> None:
         """Start the thread."""
-        turn, period_s = worker.app.composition.pump_turn(worker.app), worker.app.composition.pump_period_s
-        self._thread = threading.Thread(target=self._run, args=(turn, period_s), name="due-pump", daemon=True)
+        composition = worker.app.composition
+        pump = composition.pump(worker.app, list(worker.app.amqp.queues.consume_from))
+        arguments = (pump.turn, composition.pump_period_s)
+        self._thread = threading.Thread(target=self._run, args=arguments, name="due-pump", daemon=True)
         self._thread.start()
 
     def stop(self, _worker: Any) -> None:

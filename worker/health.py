@@ -81,6 +81,11 @@ class Pulse:
         """Note that the ledger answered."""
         self._facts.ledger_reached_at_ms = self._now_ms()
 
+    @property
+    def is_consuming(self) -> bool:
+        """Tell whether the worker is connected to its queues."""
+        return self._facts.consuming
+
     def consuming(self, *, now: bool) -> None:
         """Note whether the worker is connected to its queues."""
         self._facts.consuming = now

@@ -9,7 +9,7 @@ import base64
 import json
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ class _Waiting:
 class QuarantineIntake:
     """Keep messages in the store, or in memory until the store is back. Safe to call from several threads."""
 
-    def __init__(self, storage: QuarantineStorage) -> None:
+    def __init__(self, storage: Callable[[], QuarantineStorage]) -> None:
         self._storage = storage
         self._waiting: deque[_Waiting] = deque()
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class QuarantineIntake:
 
     def _store(self, waiting: _Waiting) -> bool:
         try:
-            entry = self._storage.keep(waiting.raw, waiting.queue, waiting.reason)
+            entry = self._storage().keep(waiting.raw, waiting.queue, waiting.reason)
         except StorageUnavailableError:
             return False
         report(entry)

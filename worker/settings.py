@@ -1,8 +1,8 @@
 """
 Every setting of the worker: one class, one prefix (`CHIO_`), each with a default, a unit in its name and one sentence.
 
-Values come from the environment and from `.env`; nothing else in the project reads either, except hooks that load
-themselves. `docs/configuration.md` and `.env.example` are written from this class by `worker.settings_reference`.
+Values come from the environment, into which `bootstrap.load_settings` puts `.env` first; hooks that load themselves
+read the same. `docs/configuration.md` and `.env.example` are written from this class by `settings_reference`.
 """
 
 from pathlib import Path
@@ -30,7 +30,6 @@ class Settings(pydantic_settings.BaseSettings):
 
     model_config = pydantic_settings.SettingsConfigDict(
         env_prefix=PREFIX,
-        env_file=".env",
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -64,7 +63,7 @@ class Settings(pydantic_settings.BaseSettings):
     redis_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
         5.0, description="Longest wait for one answer of the ledger's server, in seconds."
     )
-    broker_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
+    broker_timeout_s: Annotated[float, Field(ge=2, le=60)] = Field(
         10.0, description="Longest wait for one answer of the broker, in seconds."
     )
     connect_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
@@ -156,8 +155,12 @@ class Settings(pydantic_settings.BaseSettings):
     settlement_backoff_cap_ms: Natural = Field(60_000, description="Longest wait between two attempts.")
 
     # --- delivery and reconciliation ---------------------------------------------------------------------------------
-    delivery_hook: str | None = Field(None, description="The delivery hook, as package.module:attribute; unset: none.")
-    partners_file: Path | None = Field(None, description="JSON file with the partners and their rules.")
+    delivery_hook: str = Field(
+        "tasks.hooks.webhook:from_environment", description="The delivery hook, as package.module:attribute."
+    )
+    partners_file: Path | None = Field(
+        None, description="TOML file with the partners and their terms; unset: no deliveries."
+    )
     reconciliation_capacity: Positive = Field(
         100_000, description="How many entries may wait for a receipt; past it nothing new is queued."
     )
@@ -210,7 +213,7 @@ class Settings(pydantic_settings.BaseSettings):
     @classmethod
     def load(cls, **given: object) -> Self:
         """
-        Read the settings from the environment and `.env`; what is given wins.
+        Read the settings from the environment; what is given wins.
 
         Raises:
             ConfigurationError: naming every setting that does not hold, without its value.

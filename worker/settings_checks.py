@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from reliability import retry
 from reliability.errors import ConfigurationError, PolicyRangeError
+from tasks.partners import PartnerDirectory
+from tasks.runtime import Runtime
 from worker.settings import Settings
 
 #: Brokers that pop a message before they track it and hand it out again after the visibility timeout.
@@ -39,6 +41,30 @@ def refuse_unusable(settings: Settings) -> None:
     """
     if found := problems(settings):
         raise ConfigurationError("\n".join(found))
+
+
+def runtime_problems(settings: Settings, made: Runtime) -> list[str]:
+    """Return a sentence for each setting that does not fit the hooks and partners that were loaded."""
+    hook_s = getattr(made.settlement.hook, "total_deadline_s", 0.0)
+    found = list(_deadline("the settlement hook's deadline", hook_s, settings))
+    directory = made.delivery.flow.partners if made.delivery else None
+    if isinstance(directory, PartnerDirectory):
+        found += _deadline("the longest deadline of a partner", directory.longest_deadline_s, settings)
+        horizon_s = directory.longest_horizon.total_seconds()
+        if settings.dedup_window_s < horizon_s:
+            found.append(
+                f"CHIO_DEDUP_WINDOW_S ({settings.dedup_window_s}) must be at least the {horizon_s:g} s that the slowest"
+                " partner's retries take: raise it, or lower that partner's max_retries or backoff_cap_ms."
+            )
+    return found
+
+
+def _deadline(what: str, deadline_s: float, settings: Settings) -> Iterator[str]:
+    if deadline_s >= settings.soft_time_limit_s:
+        yield (
+            f"CHIO_SOFT_TIME_LIMIT_S ({settings.soft_time_limit_s}) must exceed {what} ({deadline_s:g} s), or attempts"
+            " are interrupted that would have ended: raise the first or lower the deadline."
+        )
 
 
 def broker_scheme(settings: Settings) -> str:

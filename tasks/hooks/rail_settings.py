@@ -1,5 +1,5 @@
 """
-The settings of the HTTP rail, read from the environment (prefix `CHIO_RAIL_`) when the hook is made.
+The settings of the HTTP rail, read from the environment and `.env` (prefix `CHIO_RAIL_`) when it is made.
 
 What cannot be used stops the start with the variable's name and what to do; values are never shown, one is a secret.
 """
@@ -23,7 +23,14 @@ _MAX_TOKEN_BYTES = 8_192
 class RailSettings(pydantic_settings.BaseSettings):
     """Hold where the rail is and how it is spoken to."""
 
-    model_config = pydantic_settings.SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = pydantic_settings.SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
 
     url: str = pydantic.Field(description="Where observations are posted (http or https URL). Must be set.")
     deadline_s: float = pydantic.Field(

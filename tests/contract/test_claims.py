@@ -1,5 +1,6 @@
 """What `claim`, `claim_many` and `renew` promise."""
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -230,9 +231,9 @@ def test_renew_answers_each_claim(backend: Backend) -> None:
     good = builders.admitted_and_claimed(jobs, builders.job("good"), builders.lease(lease_ms=3_600_000))
     expired = builders.admitted_and_claimed(jobs, builders.job("expired"), builders.lease(lease_ms=1_000))
     backend.travel(1_000)
-    forged = Claim(**{field: getattr(good, field) for field in good.__slots__} | {"token": "guess"})  # type: ignore[arg-type]  # copies every field
-    older = Claim(**{field: getattr(good, field) for field in good.__slots__} | {"version": 0})  # type: ignore[arg-type]  # copies every field
-    lost = Claim(**{field: getattr(good, field) for field in good.__slots__} | {"job_id": "lost"})  # type: ignore[arg-type]  # copies every field
+    forged = dataclasses.replace(good, token="guess")
+    older = dataclasses.replace(good, version=0)
+    lost = dataclasses.replace(good, job_id="lost")
 
     assert jobs.renew([good, expired, forged, older, lost], 5_000) == [True, False, False, False, False]
 

@@ -103,17 +103,17 @@ def counts_to_json(counts: LedgerCounts) -> dict[str, object]:
 
 
 def _job_rows(kinds: Mapping[JobKind, LedgerCounts]) -> list[list[object]]:
-    per_kind = list(kinds.values())
-    return [
-        ["admitted", *(counts.admitted for counts in per_kind)],
-        *([ended.value, *(counts.finished.get(ended, 0) for counts in per_kind)] for ended in FinishedAs),
-        ["dead", *(counts.dead for counts in per_kind)],
-        ["in flight", *(in_flight(counts) for counts in per_kind)],
-        *([f"  {state.value}", *(counts.in_flight.get(state, 0) for counts in per_kind)] for state in JobState),
-        ["retried", *(counts.retried for counts in per_kind)],
-        ["duplicates refused", *(counts.duplicates for counts in per_kind)],
-        ["conflicts refused", *(counts.conflicts for counts in per_kind)],
-    ]
+    numbers: dict[str, Callable[[LedgerCounts], int]] = {
+        "admitted": lambda counts: counts.admitted,
+        **{ended.value: lambda counts, ended=ended: counts.finished.get(ended, 0) for ended in FinishedAs},
+        "dead": lambda counts: counts.dead,
+        "in flight": in_flight,
+        **{f"  {state}": lambda counts, state=state: counts.in_flight.get(state, 0) for state in JobState},
+        "retried": lambda counts: counts.retried,
+        "duplicates refused": lambda counts: counts.duplicates,
+        "conflicts refused": lambda counts: counts.conflicts,
+    }
+    return [[name, *map(number, kinds.values())] for name, number in numbers.items()]
 
 
 def _verdict(kinds: Mapping[JobKind, LedgerCounts]) -> str:

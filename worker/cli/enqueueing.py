@@ -54,7 +54,7 @@ def enqueue(stream: BinaryIO, size_bytes: int | None, listed: int) -> Report:
 
     """
     with station.opened() as here:
-        intake = here.intake()
+        intake = here.settlement_intake()
         report = Report(listed=listed)
         found = lines.bounded_lines(stream, intake.max_line_bytes)
         with _progress(size_bytes) as bar:

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 #: Columns of a table whose reader is not a terminal: wide enough that no id is cut.
@@ -50,6 +50,6 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     return made
 
 
-def show(made: Table) -> None:
-    """Print a table."""
+def show(made: RenderableType) -> None:
+    """Print a table, or several."""
     console().print(made)

@@ -1,5 +1,100 @@
 """
-What a command works with: settings, stores and the Celery app to publish with, opened for one command and closed.
+What a command works with: settings, stores, and the Celery app to publish with, opened for one command.
 
-The only module of the command line that knows how they are put together.
+The only module of the command line that knows how the parts are put together. The app is made when something is
+published and not before, since most commands only look.
 """
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import celery
+
+from reliability.errors import PublishError
+from reliability.settlement import SettlementObservation
+from storage.bundle import Storage
+from storage.jobs import Admission, NewJob
+from tasks import enqueue, messages, publishing
+from worker import bootstrap, logs, quarantine, settings_checks
+from worker.cli import output
+from worker.cli.intake import Intake
+from worker.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """Hold the parts of one command."""
+
+    settings: Settings
+    storage: Storage
+
+    def settlement_intake(self) -> Intake:
+        """Return what takes lines with observations in."""
+        return Intake(
+            read=self._read_settlement, enqueue=self._enqueue, max_payload_bytes=self.settings.max_payload_bytes
+        )
+
+    def replay(self, receipt_id: str) -> bool:
+        """
+        Run a dead job again; False if there is nothing to replay.
+
+        A wake-up that cannot be published is no failure: the row is due and a worker's due pump wakes it.
+        """
+        wake_up = self.storage.jobs.replay(receipt_id)
+        if wake_up is None:
+            return False
+        try:
+            publishing.publish_attempt(celery_app(), wake_up.kind, wake_up.queue, wake_up.job_id, wake_up.attempt)
+        except PublishError as error:
+            output.note(str(error))
+        return True
+
+    def requeue(self, entry_id: str) -> str | None:
+        """
+        Publish a quarantined message again, then forget it; return its queue, None if there is no such message.
+
+        Raises:
+            InvalidInputError: Its bytes are no message.
+            PublishError: The broker did not take it; it stays in the quarantine.
+
+        """
+        entry, raw = self.storage.quarantine.get(entry_id), self.storage.quarantine.raw(entry_id)
+        if entry is None or raw is None:
+            return None
+        app = celery_app()
+        try:
+            quarantine.requeue(app, raw, entry.queue)
+        except publishing.publish_errors(app) as error:
+            raise PublishError(what=f"the quarantined message {entry_id}", queue=entry.queue) from error
+        self.storage.quarantine.remove(entry_id)
+        return entry.queue
+
+    def _read_settlement(self, content: bytes) -> NewJob:
+        observation = SettlementObservation.from_json(content)
+        return messages.admissible_settlement(observation, self.settings.max_payload_bytes)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> list[Admission]:
+        return enqueue.enqueue_many(celery_app(), self.storage.jobs, jobs)
+
+
+def celery_app() -> celery.Celery:
+    """Return the app of the settings in the environment."""
+    from worker.app import app
+
+    return app
+
+
+@contextmanager
+def opened() -> Iterator[Station]:
+    """
+    Open what a command works with.
+
+    Raises:
+        ConfigurationError: Settings are missing, wrong, or cannot work together.
+
+    """
+    settings = bootstrap.load_settings()
+    settings_checks.refuse_unusable(settings)
+    logs.configure(settings.log_format, "WARNING")
+    yield Station(settings=settings, storage=bootstrap.build_storage(settings))

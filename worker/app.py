@@ -1,0 +1,85 @@
+"""
+The Celery app. `celery -A worker.app worker` finds `app` here; the command line and tests make their own.
+
+Importing this module does nothing; the first look at `app` reads the settings. Neither connects to anything.
+"""
+
+import functools
+import sys
+from typing import Any, Final
+
+import celery
+
+from reliability.errors import ConfigurationError
+from tasks import confirm_delivery, escalate_reconciliation, mark_queue, observe_settlement, send_delivery
+from worker import (
+    bootstrap,
+    broker_transport,
+    celery_config,
+    draining,
+    due_pump,
+    health,
+    preflight,
+    settings_checks,
+    signals,
+)
+from worker.composition import Composition
+from worker.settings import Settings
+
+#: Every task a worker runs.
+TASKS: Final = (
+    observe_settlement.ObserveSettlement,
+    send_delivery.SendDelivery,
+    confirm_delivery.ConfirmDelivery,
+    escalate_reconciliation.EscalateReconciliation,
+    mark_queue.MarkQueue,
+)
+#: What runs beside the worker's main loop, and what begins with each of its connections.
+WORKER_STEPS: Final[tuple[Any, ...]] = (due_pump.PumpThread, health.PulseThread, draining.DrainOnTerm)
+CONSUMER_STEPS: Final[tuple[Any, ...]] = (health.ConsumerPulse, draining.DrainTimer, preflight.Preflight)
+
+
+class WorkerApp(celery.Celery):  # type: ignore[misc]  # Celery ships no types
+    """A Celery app that carries its parts: bootsteps and the consumer find them at `composition`."""
+
+    def __init__(self, settings: Settings, **options: Any) -> None:
+        super().__init__("chio", events="worker.redaction:RedactingEvents", **options)
+        self.composition = Composition(settings)
+
+
+def create_app(settings: Settings) -> WorkerApp:
+    """
+    Make the app; connects to nothing.
+
+    Raises:
+        ConfigurationError: if settings cannot work together.
+
+    """
+    settings_checks.refuse_unusable(settings)
+    broker_transport.register()
+    broker_transport.refuse_compression()
+    app = WorkerApp(settings)
+    app.conf.update(celery_config.celery_settings(settings, bootstrap.broker_url(settings)))
+    for task in TASKS:
+        app.register_task(task(app.composition.runtime))
+    app.steps["worker"].update(WORKER_STEPS)
+    app.steps["consumer"].update(CONSUMER_STEPS)
+    signals.connect(app.composition)
+    return app
+
+
+def __getattr__(name: str) -> object:
+    """Make `app` when Celery's command looks for it."""
+    if name != "app":
+        raise AttributeError(name)
+    return _app()
+
+
+@functools.cache
+def _app() -> WorkerApp:
+    try:
+        return create_app(bootstrap.load_settings())
+    except ConfigurationError as error:
+        # Celery's command would show a traceback of fifty lines around these sentences.
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)

@@ -1,0 +1,68 @@
+"""
+Celery's signals: logging is set up, pool processes leave the process group, and what failed outside a task is kept.
+
+Connected once per process by `worker.app`; every handler finds its app by the task or process that sent the signal.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from billiard.exceptions import WorkerLostError
+from celery import signals
+
+from reliability.errors import StorageUnavailableError
+from worker import logs
+from worker.composition import Composition
+from worker.envelope import Defect
+
+_LOG: Final = structlog.stdlib.get_logger(__name__)
+#: Arguments of messages that only wake a row: the ledger knows the job, so nothing is lost with the message.
+_WAKE_UP_ARGUMENTS: Final = frozenset({"job_id", "attempt", "queue", "published_at_ms"})
+
+
+def connect(composition: Composition) -> None:
+    """Connect every handler for the app made of these parts; connecting again replaces the handlers."""
+    handlers = {
+        signals.setup_logging: lambda **_: _configure_logging(composition),
+        signals.worker_process_init: lambda **_: _leave_group(),
+        signals.task_internal_error: lambda **found: _keep(composition, found, Defect.INTERNAL_ERROR),
+        signals.task_failure: lambda **found: _keep_lost(composition, found),
+    }
+    for signal, handler in handlers.items():
+        signal.connect(handler, weak=False, dispatch_uid=f"chio:{signal.name}")
+
+
+def _configure_logging(composition: Composition) -> None:
+    logs.configure(composition.settings.log_format, composition.settings.log_level)
+
+
+def _leave_group() -> None:
+    """Leave the worker's process group, so that a signal to the group ends the worker in order and not its hooks."""
+    os.setpgid(0, 0)
+
+
+def _keep_lost(composition: Composition, found: Mapping[str, Any]) -> None:
+    """Keep the message of a task whose process died: its work may not be in the ledger yet."""
+    if isinstance(found.get("exception"), WorkerLostError):
+        _keep(composition, found, Defect.WORKER_LOST)
+
+
+def _keep(composition: Composition, found: Mapping[str, Any], defect: Defect) -> None:
+    kwargs = found.get("kwargs") or {}
+    _LOG.warning("task.lost", task_id=found.get("task_id"), why=defect.value)
+    if not isinstance(kwargs, Mapping) or _WAKE_UP_ARGUMENTS.issuperset(kwargs):
+        return
+    raw = json.dumps(kwargs, default=repr).encode()
+    try:
+        composition.storage().quarantine.keep(raw, _queue_of(found.get("sender")), defect)
+    except StorageUnavailableError:
+        logging.getLogger(__name__).critical("a message was lost: the quarantine did not answer")
+
+
+def _queue_of(task: Any) -> str:
+    request = getattr(task, "request", None)
+    return str((getattr(request, "delivery_info", None) or {}).get("routing_key", ""))
