@@ -8,6 +8,13 @@ STAMP := $(VENV)/.installed
 #: Processes that run the tests; 2 fits the smallest machine the project is tested on.
 TEST_PROCESSES ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
+#: The other queues that `make bench` measures, each set in an environment of its own: nothing else needs them.
+PEERS := .venv-bench
+PEER_STAMPS := $(PEERS)/bench/.installed $(PEERS)/bench-redis5/.installed
+#: Anything makes `make bench` measure less.
+QUICK ?=
+#: Port of the rail that `make run` simulates when no other is named.
+RAIL_PORT ?= 8099
 #: Arguments for the demo and the benchmarks, for example ARGS=--kill-worker-after=200.
 ARGS ?=
 
@@ -24,8 +31,15 @@ setup: $(STAMP) ## Make .venv and install everything (every other target does it
 demo: $(STAMP) ## Start the whole stack, settle the example file, show that the numbers add up, stop
 	@$(BIN)/python -m worker.demo $(ARGS)
 
-run: $(STAMP) ## Start the same stack and keep it running until Ctrl-C
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m honcho start
+run: $(STAMP) ## Start the same stack and keep it running until Ctrl-C; without CHIO_RAIL_URL a simulated rail settles
+	@mkdir -p .chio
+	@cp Procfile .chio/Procfile
+	@export PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	if [ -z "$$CHIO_RAIL_URL" ] && ! grep -qs '^CHIO_RAIL_URL=.' .env; then \
+		echo 'rail: exec chio-worker simulate rail --port $(RAIL_PORT)' >> .chio/Procfile; \
+		export CHIO_RAIL_URL=http://127.0.0.1:$(RAIL_PORT)/settle; \
+	fi; \
+	exec honcho --procfile .chio/Procfile --app-root . start
 
 test: $(STAMP) ## Run every test that can run here
 	@$(PYTEST) $(ARGS)
@@ -33,8 +47,8 @@ test: $(STAMP) ## Run every test that can run here
 check: lint types arch ## Run what CI runs: lint, format, types, layers, and all tests that need no container
 	@$(PYTEST) -m "not containers" $(ARGS)
 
-bench: $(STAMP) ## Measure against other queues, side by side
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: $(STAMP) $(PEER_STAMPS) ## Measure against other queues, side by side; QUICK=1 takes minutes instead of hours
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
 chaos: $(STAMP) ## Run the demo while its worker is killed and its broker's keys are deleted
 	@$(BIN)/python -m worker.demo --kill-worker-after 150 --delete-broker-keys-after 450 $(ARGS)
@@ -54,8 +68,9 @@ arch: $(STAMP) ## Check that imports point one way
 	@$(BIN)/lint-imports
 
 docs: $(STAMP) ## Write the generated pages again
-	@$(BIN)/python -m worker.cli.reference > docs/cli.md.new
-	@mv docs/cli.md.new docs/cli.md
+	@$(BIN)/python -m worker.cli.reference
+	@$(BIN)/python -m worker.settings_reference
+	@$(BIN)/python -c 'from reliability import events; print(events.as_markdown(), end="")' > docs/events.md
 
 lock: $(STAMP) ## Pin the requirements again, with hashes
 	@$(BIN)/python -m venv $(VENV)/lock
@@ -64,6 +79,16 @@ lock: $(STAMP) ## Pin the requirements again, with hashes
 		pyproject.toml --output-file requirements/runtime.txt
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		pyproject.toml --group dev --output-file requirements/dev.txt
+	@for peers in bench bench-redis5; do \
+		$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+			--no-annotate --no-header --group pyproject.toml:$$peers --output-file requirements/$$peers.txt || exit 1; \
+	done
+
+$(PEERS)/%/.installed: requirements/%.txt | $(STAMP)
+	@echo "Installing other queues to measure against, once ..."
+	@$(BIN)/python -m venv --clear $(PEERS)/$*
+	@$(PEERS)/$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

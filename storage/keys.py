@@ -1,8 +1,8 @@
 """
 Every Redis key of the project, its type and what it holds.
 
-Nothing else spells a key: Python asks `Keys.of`, the Lua scripts get the same names as functions `K.<name>(id)` from
-`scripts`. All keys share one namespace, so one server can serve several deployments.
+Nothing else spells a key: Python asks `Keys.of`, and where a Lua script says `K.<name>(id)`, `scripts` writes the same
+key. All keys share one namespace, so one server can serve several deployments.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Key(Enum):
     DEAD_INDEX = ("dead:index", "zset")
     #: Receipt ids whose publication is owed, by when it may be taken next.
     DEAD_UNPUBLISHED = ("dead:unpublished", "zset")
-    #: What a replay needs of a dead job beside its payload: kind, queue, finalized, digest.
+    #: What a replay needs of a dead job beside its payload: kind, queue, finalized, digest, version.
     DEAD_JOB = ("dead:job:", "hash")
     #: Idempotency key -> reconciliation request.
     RECONCILE = ("reconcile", "hash")

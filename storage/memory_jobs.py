@@ -118,10 +118,11 @@ class InMemoryJobStorage:
         """Turn a dead letter with a kept payload back into a row at attempt 0."""
         with self._state.lock:
             job = self._state.dead.jobs.get(job_id)
+            version = self._state.dead.versions.get(job_id, 0)
             if job is None or job_id in self._state.rows or not self._state.dead.remove(job_id):
                 return None
             now_ms, digest = self._state.clock.now_ms(), job.digest
-            self._state.write_row(job, digest, now_ms)
+            self._state.write_row(job, digest, now_ms, version)
             self._state.marks.put(job_id, dedup_mark.mark_of(digest), now_ms)
             self._state.counters[job.kind]["dead"] -= 1
             return WakeUp(job_id=job_id, kind=job.kind, queue=job.queue, attempt=0, cause=WakeUpCause.PARKED)

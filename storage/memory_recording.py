@@ -55,7 +55,7 @@ def end(state: MemoryState, row: Row, transition: Finish | Bury, now_ms: int) ->
             mark, counter = dedup_mark.mark_of(row.digest, finished_as), finished_as.value
         case Bury(record=dead_letter):
             store_dead_letter(state, dead_letter, now_ms)
-            state.dead.jobs[job_id] = row.job
+            state.dead.jobs[job_id], state.dead.versions[job_id] = row.job, row.version
             mark, counter = dedup_mark.mark_of(row.digest), "dead"
         case _:
             assert_never(transition)

@@ -78,10 +78,11 @@ class DeadTable:
     finalized_at: dict[str, int] = field(default_factory=dict)
     unpublished: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, NewJob] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
 
     def remove(self, receipt_id: str) -> bool:
         """Drop the record and all that hangs on it."""
-        for table in (self.finalized_at, self.unpublished, self.jobs):
+        for table in (self.finalized_at, self.unpublished, self.jobs, self.versions):
             table.pop(receipt_id, None)
         return self.records.pop(receipt_id, None) is not None
 
@@ -105,14 +106,13 @@ class MemoryState:
         """Return the instant past which the watermark tells that a message published or due then was lost."""
         return from_ms + (self.options.lost_message_slack_ms << min(wakeups, _MOST_DOUBLINGS))
 
-    def write_row(self, job: NewJob, digest: bytes, now_ms: int) -> Row:
+    def write_row(self, job: NewJob, digest: bytes, now_ms: int, version: int = 0) -> None:
         """Add a row at attempt 0, due now and outstanding."""
         score = self.lost_after(now_ms, 0)
-        row = Row(job=job, digest=digest, admitted_at_ms=now_ms, due_at_ms=now_ms, score=score)
+        row = Row(job=job, digest=digest, admitted_at_ms=now_ms, due_at_ms=now_ms, score=score, version=version)
         self.rows[job.job_id] = row
         self.watermarks.setdefault(job.queue, 0)
         self.counters[job.kind][row.state] += 1
-        return row
 
     def move(self, row: Row, state: JobState, score: int) -> None:
         """Put the row into another state's index."""

@@ -6,11 +6,12 @@ may have happened. Only the opening of a connection is tried again.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import redis
-from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from reliability.errors import StorageUnavailableError
@@ -21,23 +22,25 @@ SOCKET_TIMEOUT_S = 10
 CONNECT_TIMEOUT_S = 5
 #: A connection that was idle for longer is asked whether it lives before it is used, in seconds.
 HEALTH_CHECK_INTERVAL_S = 30
-#: How often the opening of a connection is tried again, and the bounds of the wait between two tries, in seconds.
-_CONNECT_RETRIES = 2
-_FIRST_CONNECT_WAIT_S = 0.05
-_LONGEST_CONNECT_WAIT_S = 0.5
+#: The waits before the opening of a connection is tried again, in seconds; then it is given up.
+_CONNECT_WAITS_S = (0.05, 0.2)
 
 
 class _PatientPool(redis.ConnectionPool):
     """Try again to open a connection: nothing has been sent by then, so nothing can happen twice."""
 
     def get_connection(self, *args: Any, **options: Any) -> Any:
-        waits = ExponentialBackoff(cap=_LONGEST_CONNECT_WAIT_S, base=_FIRST_CONNECT_WAIT_S)
-        retry = Retry(waits, _CONNECT_RETRIES, supported_errors=(redis.ConnectionError, redis.TimeoutError))
-        return retry.call_with_retry(
-            lambda: super(_PatientPool, self).get_connection(*args, **options),
-            lambda _error: None,
-            is_retryable=lambda error: not isinstance(error, redis.AuthenticationError),
-        )
+        waits_s = iter(_CONNECT_WAITS_S)
+        while True:
+            try:
+                return super().get_connection(*args, **options)
+            except redis.AuthenticationError:
+                raise
+            except (redis.ConnectionError, redis.TimeoutError):
+                wait_s = next(waits_s, None)
+                if wait_s is None:
+                    raise
+                time.sleep(wait_s)
 
 
 def connect(

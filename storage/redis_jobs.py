@@ -52,7 +52,10 @@ class RedisJobStorage:
 
     def admit(self, job: NewJob) -> Admission:
         """Write the row and the dedup mark unless the id is known."""
-        return self.admit_many([job])[0]
+        if self._options.waitaof_ms:
+            return self.admit_many([job])[0]
+        limits.check_job(job)
+        return redis_codec.admission(self._run(Script.ADMIT, job.job_id, *self._admission(job)))
 
     def admit_many(self, jobs: Sequence[NewJob]) -> list[Admission]:
         """Admit each job in order, with one exchange."""

@@ -20,7 +20,7 @@ from storage import redis_client
 from storage.keys import Key, Keys
 
 _INCLUDE = re.compile(r"^--! include (_\w+)$", re.MULTILINE)
-_KEY_USE = re.compile(r"\bK\.([a-z_]+)\(")
+_KEY_USE = re.compile(r"\bK\.(?P<key>[a-z_]+)\((?P<name>[^()]*)\)")
 
 #: What a script or a pipeline takes as an argument.
 Argument = str | bytes | int
@@ -152,9 +152,7 @@ class Scripts:
 @functools.cache
 def source_of(script: Script) -> str:
     """Return the whole text of a script: key names, parts, body."""
-    body = _with_parts(script, set())
-    used = sorted(set(_KEY_USE.findall(body)))
-    return "\n".join(["local NS, K = KEYS[1], {}", *(_key_function(name) for name in used), body])
+    return "local NS = KEYS[1]\n" + _KEY_USE.sub(_spelled, _with_parts(script, set()))
 
 
 @functools.cache
@@ -173,8 +171,8 @@ def _with_parts(name: str, included: set[str]) -> str:
     return "\n".join([*parts, text])
 
 
-def _key_function(name: str) -> str:
-    key = Key[name.upper()]
-    if key.is_family:
-        return f"function K.{name}(id) return NS .. '{key.suffix}' .. id end"
-    return f"function K.{name}() return NS .. '{key.suffix}' end"
+def _spelled(use: re.Match[str]) -> str:
+    key, name = Key[use["key"].upper()], use["name"]
+    if key.is_family is not bool(name):
+        raise AssertionError(f"expected {key.name} to be {'completed' if key.is_family else 'complete'}: {use[0]}")
+    return f"(NS .. '{key.suffix}' .. {name})" if name else f"(NS .. '{key.suffix}')"

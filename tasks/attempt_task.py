@@ -18,8 +18,9 @@ from reliability.errors import (
 )
 from reliability.events import Event
 from storage import jobs
-from tasks import messages, publishing, steps
+from tasks import crash_points, messages, publishing, steps
 from tasks.base import UNREACHABLE_RETRY_MS, RuntimeTask
+from tasks.crash_points import CrashPoint
 from tasks.emit import emit, warn
 
 #: Pauses between tries to record an outcome while the store is unreachable, in seconds; together less than a lease.
@@ -51,6 +52,7 @@ class AttemptTask(RuntimeTask):
         """Claim the attempt and run it; a message that does not follow the contract is quarantined."""
         try:
             message = messages.decode_attempt(kwargs, self.whole_argument, self.read)
+            crash_points.reach(CrashPoint.BEFORE_CLAIM)
             claimed = self._claim(message)
         except InvalidInputError as error:
             return self.quarantine(kwargs, error)
@@ -85,19 +87,27 @@ class AttemptTask(RuntimeTask):
                 assert_never(result)
 
     def _run_claimed(self, claim: jobs.Claim) -> None:
+        crash_points.reach(CrashPoint.AFTER_CLAIM)
         if claim.cause is jobs.ClaimCause.LEASE_EXPIRED:
             warn(Event.JOB_LEASE_EXPIRED, job_id=claim.job_id, attempt=claim.attempt)
         with self.runtime.keeper.keep(claim):
-            recorded = self._record(claim, self._step(claim))
+            step = self._step(claim)
+            crash_points.reach(CrashPoint.BEFORE_RECORD)
+            recorded = self._record(claim, step)
+        crash_points.reach(CrashPoint.AFTER_RECORD)
         if recorded is not None:
             self._follow_up(claim, recorded)
+        crash_points.reach(CrashPoint.BEFORE_ACKNOWLEDGE)
 
     def _step(self, claim: jobs.Claim) -> steps.Step:
+        crash_points.reach(CrashPoint.BEFORE_HOOK)
         try:
-            return self.attempt(claim)
+            step = self.attempt(claim)
         except StorageUnavailableError:
             # Flows ask the store only before they send, so nothing left and no attempt is spent.
             return steps.Defer(attempt=claim.attempt, delay_ms=UNREACHABLE_RETRY_MS, why="store unreachable")
+        crash_points.reach(CrashPoint.AFTER_HOOK)
+        return step
 
     def _record(self, claim: jobs.Claim, step: steps.Step) -> steps.Step | None:
         """Write the step into the ledger; None if the claim was lost meanwhile."""
@@ -146,7 +156,9 @@ class AttemptTask(RuntimeTask):
         dead_letters = self.runtime.storage.dead_letters
         try:
             record = dead_letters.get(receipt_id)
+            crash_points.reach(CrashPoint.BEFORE_DEAD_LETTER_PUBLISH)
             if record and publishing.publish_dead_letter(self.app, record, self.runtime.dead_letter_feed_max_length):
+                crash_points.reach(CrashPoint.AFTER_DEAD_LETTER_PUBLISH)
                 dead_letters.published(receipt_id)
         except (PublishError, StorageUnavailableError):
             warn(Event.PUBLISH_FAILED, job_id=receipt_id)

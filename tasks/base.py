@@ -5,14 +5,17 @@ Decides nothing about when to retry: `reliability.retry` does, and a flow hands 
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 import celery
-from celery.exceptions import Reject
+from celery.exceptions import Reject, Retry
 
 from reliability.errors import InvalidInputError
 from reliability.events import Event
+from tasks import crash_points
+from tasks.crash_points import CrashPoint
 from tasks.emit import warn
 from tasks.runtime import Runtime
 
@@ -40,12 +43,26 @@ class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
         """Return this process' runtime, built at its first use."""
         return self._runtime()
 
+    @property
+    def queue(self) -> str:
+        """Return the queue that the current message came from; RabbitMQ writes a delay before its name."""
+        routing_key = str((self.request.delivery_info or {}).get("routing_key", ""))
+        return routing_key.rpartition(".")[2]
+
     def come_back(self, countdown_s: float, **kwargs: str | int) -> NoReturn:
         """Schedule this task again under the same task id, as a Celery retry; with new arguments if any are given."""
         arguments: dict[str, Any] = kwargs or self.request.kwargs
         # What Flower shows of the arguments: ids and numbers, never an observation (promise P6).
         shown = {name: value for name, value in arguments.items() if name in SHOWN_ARGUMENTS}
-        raise self.retry(args=(), kwargs=arguments, countdown=countdown_s, argsrepr="()", kwargsrepr=repr(shown))
+        raise self.retry(
+            args=(),
+            kwargs=arguments,
+            countdown=in_steps(countdown_s, self.runtime.countdown_step_s),
+            # Celery would pass on the exchange alone, and RabbitMQ's delays ask for the queue.
+            queue=self.queue,
+            argsrepr="()",
+            kwargsrepr=repr(shown),
+        )
 
     def retry(self, *args: Any, **options: Any) -> Any:
         """
@@ -53,8 +70,12 @@ class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
 
         Celery would turn the failed publish into a `Reject` that drops the message (celery/app/task.py).
         """
+        crash_points.reach(CrashPoint.BEFORE_RETRY_PUBLISH)
         try:
             return super().retry(*args, **options)
+        except Retry:
+            crash_points.reach(CrashPoint.AFTER_RETRY_PUBLISH)
+            raise
         except Reject as reject:
             warn(Event.PUBLISH_FAILED, job_id=self.request.id)
             self.runtime.pause(1.0)
@@ -62,7 +83,11 @@ class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
 
     def quarantine(self, kwargs: Mapping[str, object], error: InvalidInputError) -> None:
         """Keep the arguments of a message that does not follow the wire contract, and end it."""
-        queue = str((self.request.delivery_info or {}).get("routing_key", ""))
         raw = json.dumps(kwargs, default=repr).encode()
-        self.runtime.quarantine.keep(raw, queue, f"invalid_message:{error.field}")
-        warn(Event.MESSAGE_QUARANTINED, queue=queue, field=error.field)
+        self.runtime.quarantine.keep(raw, self.queue, f"invalid_message:{error.field}")
+        warn(Event.MESSAGE_QUARANTINED, queue=self.queue, field=error.field)
+
+
+def in_steps(countdown_s: float, step_s: int) -> float:
+    """Round a countdown up to what the broker can count in; 0 is exact."""
+    return math.ceil(countdown_s / step_s) * step_s if step_s else countdown_s

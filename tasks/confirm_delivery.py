@@ -11,9 +11,10 @@ from reliability import fields
 from reliability.errors import InvalidInputError, InvalidMessageError, StorageUnavailableError
 from reliability.events import Event
 from reliability.receipt import DeliveryReceipt
-from tasks import names
+from tasks import crash_points, names
 from tasks.base import UNREACHABLE_RETRY_MS, RuntimeTask
 from tasks.confirm_flow import ConfirmFlow, ReceiptAnswer, ReceiptPolicy, receipt_job_id
+from tasks.crash_points import CrashPoint
 from tasks.emit import emit, warn
 
 _SIGNED_FIELDS = frozenset({"partner_id", "headers", "body"})
@@ -35,6 +36,7 @@ class ConfirmDelivery(RuntimeTask):
             return self.quarantine(kwargs, error)
         except StorageUnavailableError:
             self.come_back(UNREACHABLE_RETRY_MS / 1000)
+        crash_points.reach(CrashPoint.CONFIRM_AFTER_STORE)
         return self._report(kwargs, receipt, answer)
 
     def _believed(self, kwargs: Mapping[str, object]) -> DeliveryReceipt:

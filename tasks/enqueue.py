@@ -13,7 +13,8 @@ from reliability.events import Event
 from reliability.settlement import SettlementObservation
 from storage.jobs import Admission, Admitted, NewJob
 from storage.protocols import JobStorage
-from tasks import messages, publishing
+from tasks import crash_points, messages, publishing
+from tasks.crash_points import CrashPoint
 from tasks.emit import warn
 
 
@@ -40,10 +41,13 @@ def enqueue_many(app: celery.Celery, ledger: JobStorage, new_jobs: Sequence[NewJ
 
     """
     admissions = ledger.admit_many(new_jobs)
+    crash_points.reach(CrashPoint.AFTER_ADMIT)
     admitted = [job for job, admission in zip(new_jobs, admissions, strict=True) if isinstance(admission, Admitted)]
     try:
         for job in admitted:
+            crash_points.reach(CrashPoint.BEFORE_PUBLISH)
             publishing.publish_attempt(app, job.kind, job.queue, job.job_id, attempt=0)
+            crash_points.reach(CrashPoint.AFTER_PUBLISH)
     except PublishError:
         warn(Event.PUBLISH_FAILED, queue=admitted[0].queue)
     return admissions

@@ -9,8 +9,9 @@ from reliability.errors import StorageUnavailableError
 from reliability.events import Event
 from reliability.reconciliation import escalate_stale_pending_reconciliation_requests
 from storage import job_ids
-from tasks import names
+from tasks import crash_points, names
 from tasks.base import RuntimeTask
+from tasks.crash_points import CrashPoint
 from tasks.emit import emit, warn
 
 
@@ -28,6 +29,7 @@ class EscalateReconciliation(RuntimeTask):
         except StorageUnavailableError as error:
             warn(Event.ESCALATION_FAILED, operation=error.operation)
             return 0
+        crash_points.reach(CrashPoint.ESCALATE_AFTER_STORE)
         for request in escalated:
             emit(
                 Event.RECONCILIATION_ESCALATED,

@@ -11,8 +11,9 @@ import pydantic
 
 from reliability.canonical import MAX_SAFE_INTEGER
 from reliability.errors import InvalidInputError, InvalidMessageError, StorageUnavailableError
-from tasks import names
+from tasks import crash_points, names
 from tasks.base import RuntimeTask
+from tasks.crash_points import CrashPoint
 
 #: The queues a mark may name.
 _QUEUES: Final = frozenset(names.JOB_QUEUES)
@@ -39,6 +40,7 @@ class MarkQueue(RuntimeTask):
             mark = decode_mark(kwargs)
         except InvalidInputError as error:
             return self.quarantine(kwargs, error)
+        crash_points.reach(CrashPoint.MARK_BEFORE_STORE)
         try:
             self.runtime.storage.jobs.mark_consumed(mark.queue, mark.published_at_ms)
         except StorageUnavailableError:

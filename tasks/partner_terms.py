@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self, TypeVar
 
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, ValidationInfo
@@ -42,6 +42,7 @@ _LEASE_MIN_MS: Final = 60_000
 MAX_SECRETS: Final = 2
 _HEADER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
+Value = TypeVar("Value")
 _TERMS: Final = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 _DEFAULT_POLICY: Final = RetryPolicy()
 _DEFAULT_RETRY: Final = {
@@ -81,7 +82,7 @@ def _path(value: object, info: ValidationInfo) -> Path:
     return _sources(info).folder / fields.text("tls", value)
 
 
-def _checked(check: Callable[[], object], value: Any) -> Any:
+def _checked(check: Callable[[], object], value: Value) -> Value:
     """Turn a refused configuration into what pydantic reports with its field."""
     try:
         check()
@@ -125,8 +126,7 @@ class TlsTerms(pydantic.BaseModel):
     def _check_files(self) -> Self:
         if self.client_key_file and not self.client_cert_file:
             raise ValueError("expected client_cert_file beside client_key_file")
-        checked: Self = _checked(lambda: http_connector.tls_context(self.files), self)
-        return checked
+        return _checked(lambda: http_connector.tls_context(self.files), self)
 
     @property
     def files(self) -> TlsFiles:

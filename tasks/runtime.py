@@ -55,6 +55,8 @@ class Runtime:
     pause: Callable[[float], None]
     #: Delays up to this are Celery countdowns; longer ones are parked in the ledger.
     max_hop_ms: int
+    #: What the broker's countdowns are multiples of, in seconds; 0 where they are exact.
+    countdown_step_s: int = 0
     max_payload_bytes: int
     dead_letter_feed_max_length: int
     #: A pending entry that waited this long is escalated.

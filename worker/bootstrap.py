@@ -23,7 +23,7 @@ from storage.jobs import Lease
 from tasks import delivery_flow, delivery_messages, partner_gate, runtime, settlement_flow
 from tasks.hooks import loading, webhook
 from tasks.partners import PartnerDirectory
-from worker import embedded, lease_keeper
+from worker import embedded, lease_keeper, orphans, settings_checks
 from worker.quarantine import StoredQuarantine
 from worker.settings import Settings
 
@@ -111,7 +111,12 @@ def build_runtime(settings: Settings, storage: bundle.Storage) -> runtime.Runtim
 
     """
     keeper = lease_keeper.RenewingLeaseKeeper(
-        storage.jobs, settings.lease_ms, settings.hard_time_limit_s, time.monotonic
+        storage.jobs,
+        settings.lease_ms,
+        settings.hard_time_limit_s,
+        time.monotonic,
+        # An attempt whose worker is gone has nobody to hold it to its time limits.
+        may_renew=lambda: not orphans.is_orphan(),
     )
     owner = f"{socket.gethostname()}:{os.getpid()}"
     return runtime.Runtime(
@@ -123,6 +128,8 @@ def build_runtime(settings: Settings, storage: bundle.Storage) -> runtime.Runtim
         new_lease=lambda: Lease(owner=owner, token=new_token(), lease_ms=settings.lease_ms),
         pause=time.sleep,
         max_hop_ms=settings.max_hop_s * 1000,
+        # RabbitMQ delays by whole seconds, and Celery refuses to round.
+        countdown_step_s=0 if settings_checks.uses_redis_broker(settings) else 1,
         max_payload_bytes=settings.max_payload_bytes,
         dead_letter_feed_max_length=settings.dead_letter_feed_max_length,
         max_pending_age=timedelta(seconds=settings.max_pending_age_s),

@@ -132,7 +132,7 @@ def _worker(settings: Settings) -> dict[str, Any]:
         # `worker_eta_task_limit` stays unset: at its limit a worker takes nothing at all.
         # Leaks end with their process.
         "worker_max_tasks_per_child": settings.max_tasks_per_child,
-        "worker_max_memory_per_child": settings.max_memory_per_child_kb,
+        "worker_max_memory_per_child": settings.max_memory_per_child_kib,
         "worker_proc_alive_timeout": _CHILD_START_S,
         # SIGTERM is answered by `worker.draining`, SIGQUIT by this.
         "worker_soft_shutdown_timeout": settings.soft_shutdown_timeout_s,

@@ -13,12 +13,16 @@ import structlog
 from celery.worker.consumer import Consumer
 
 from reliability.clock import utc_now
+from tasks import crash_points
+from tasks.crash_points import CrashPoint
 from worker import broker_transport, envelope, quarantine, redaction
 from worker.envelope import Defect
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
 #: Kombu counts a missing key among a broken connection's errors; a message's own missing key must not count as one.
 _NOT_THE_SERVER: Final = (KeyError,)
+#: What the names of tasks that come with Celery begin with.
+_BUILT_IN: Final = "celery."
 
 
 class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no types
@@ -37,6 +41,12 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
         if isinstance(connection.transport, broker_transport.SAFE_TRANSPORTS):
             connection.transport.on_broken = self._set_aside_broken
         return connection
+
+    def update_strategies(self) -> None:
+        """Know this project's tasks only: Celery's own would let a message run others in its name."""
+        super().update_strategies()
+        for name in [name for name in self.strategies if name.startswith(_BUILT_IN)]:
+            del self.strategies[name]
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
         """Return what is called with each message."""
@@ -82,6 +92,7 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
 
     def _set_aside(self, message: Any, defect: Defect) -> None:
         self._intake.keep(_bytes_of(message), _queue_of(message), defect)
+        crash_points.reach(CrashPoint.QUARANTINE_AFTER_STORE)
         if not message.acknowledged:
             message.ack_log_error(logging.getLogger(__name__), self.connection_errors)
 

@@ -20,7 +20,8 @@ from reliability.errors import PublishError, StorageUnavailableError
 from reliability.events import Event
 from storage.bundle import Storage
 from storage.jobs import WakeUp, WakeUpCause
-from tasks import publishing
+from tasks import crash_points, publishing
+from tasks.crash_points import CrashPoint
 from tasks.emit import emit
 
 #: How many dead letters one turn publishes.
@@ -94,8 +95,10 @@ class DuePump:
             woken = self._jobs.due(self._options.batch)
             self._on_wake()
             for wake_up in woken:
+                crash_points.reach(CrashPoint.PUMP_AFTER_TAKE)
                 # A row that is not reached because of an error here is found again as a lost message.
                 self._publisher.wake(wake_up)
+                crash_points.reach(CrashPoint.PUMP_AFTER_PUBLISH)
             _report(woken)
             if len(woken) < self._options.batch:
                 return
@@ -105,13 +108,17 @@ class DuePump:
         for queue in self._options.queues:
             published_at_ms = self._jobs.next_mark(queue, self._options.mark_period_ms)
             if published_at_ms is not None:
+                crash_points.reach(CrashPoint.PUMP_BEFORE_MARK)
                 self._publisher.mark(queue, published_at_ms)
+                crash_points.reach(CrashPoint.PUMP_AFTER_MARK)
 
     def feed(self) -> None:
         """Publish dead letters whose publication is owed, as far as the feed has room."""
         for record in self._dead_letters.take_unpublished(_FEED_BATCH, self._options.republish_ms):
+            crash_points.reach(CrashPoint.PUMP_BEFORE_FEED)
             if not self._publisher.dead_letter(record):
                 return
+            crash_points.reach(CrashPoint.PUMP_AFTER_FEED)
             self._dead_letters.published(record.receipt_id)
             emit(Event.DEAD_LETTER_PUBLISHED, job_id=record.receipt_id)
 

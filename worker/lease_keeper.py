@@ -21,11 +21,20 @@ _RENEWALS_PER_LEASE: Final = 3
 class RenewingLeaseKeeper:
     """Keep the claims of one process alive. Its thread starts with the first claim."""
 
-    def __init__(self, jobs: JobStorage, lease_ms: int, hard_limit_s: float, monotonic_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        jobs: JobStorage,
+        lease_ms: int,
+        hard_limit_s: float,
+        monotonic_s: Callable[[], float],
+        *,
+        may_renew: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._jobs = jobs
         self._lease_ms = lease_ms
         self._hard_limit_s = hard_limit_s
         self._monotonic_s = monotonic_s
+        self._may_renew = may_renew
         self._held: dict[int, tuple[Claim, float]] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -45,7 +54,7 @@ class RenewingLeaseKeeper:
     def renew(self) -> None:
         """Renew every claim that is held and not past its limit; forget those whose lease is lost."""
         claims = self._renewable()
-        if not claims:
+        if not claims or not self._may_renew():
             return
         try:
             renewed = self._jobs.renew(claims, self._lease_ms)

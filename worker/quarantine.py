@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import celery
 
-from reliability.errors import InvalidInputError, StorageUnavailableError
+from reliability.errors import InvalidInputError, PublishError, StorageUnavailableError
 from reliability.events import Event
 from storage.quarantine import QuarantineEntry, QuarantineStorage
+from tasks import publishing
 from tasks.emit import warn
 
 #: How many entries wait for the store in memory; the oldest is dropped with a warning.
@@ -116,19 +117,24 @@ def requeue(app: celery.Celery, raw: bytes, queue: str) -> None:
 
     Raises:
         InvalidInputError: if the bytes are no message at all; export them instead.
+        PublishError: if the broker did not take it; it is still in quarantine.
 
     """
     envelope = _envelope(raw)
-    with app.producer_or_acquire() as producer:
-        producer.publish(
-            _body(envelope),
-            exchange="",
-            routing_key=queue,
-            headers=envelope.get("headers") or {},
-            content_type=envelope.get("content-type") or "application/json",
-            content_encoding=envelope.get("content-encoding") or "utf-8",
-            delivery_mode="persistent",
-        )
+    body = _body(envelope)
+    try:
+        with app.producer_or_acquire() as producer:
+            producer.publish(
+                body,
+                exchange="",
+                routing_key=queue,
+                headers=envelope.get("headers") or {},
+                content_type=envelope.get("content-type") or "application/json",
+                content_encoding=envelope.get("content-encoding") or "utf-8",
+                delivery_mode="persistent",
+            )
+    except publishing.publish_errors(app) as error:
+        raise PublishError("a quarantined message", queue) from error
 
 
 def _envelope(raw: bytes) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from celery.app.events import Events
 from celery.events.dispatcher import EventDispatcher
+from celery.events.receiver import EventReceiver
 
 from reliability.errors import InvalidInputError
 from tasks import messages
@@ -73,7 +74,19 @@ class RedactingDispatcher(EventDispatcher):  # type: ignore[misc]  # Celery ship
         return super().publish(type, {**fields, **_UNSHOWN} if type == "task-sent" else fields, *args, **options)
 
 
-class RedactingEvents(Events):  # type: ignore[misc]  # Celery ships no types
-    """Name the dispatcher that Celery makes."""
+class RedactingReceiver(EventReceiver):  # type: ignore[misc]  # as above
+    """Receive events without what other programs put into theirs; Flower is such a receiver."""
+
+    def event_from_message(self, *args: Any, **options: Any) -> tuple[str, dict[str, Any]]:
+        """Return the event's type and what may be shown of it."""
+        kind, event = super().event_from_message(*args, **options)
+        if kind == "task-sent":
+            event |= _UNSHOWN
+        return kind, shown_fields(event) if kind.startswith("task-") else event
+
+
+class RedactingEvents(Events):  # type: ignore[misc]  # as above
+    """Name the dispatcher and the receiver that Celery makes."""
 
     dispatcher_cls = f"{__name__}:RedactingDispatcher"
+    receiver_cls = f"{__name__}:RedactingReceiver"

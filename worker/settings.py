@@ -86,7 +86,7 @@ class Settings(pydantic_settings.BaseSettings):
     )
     concurrency: Annotated[int, Field(ge=1, le=1_024)] = Field(2, description="Attempts one worker runs at a time.")
     max_tasks_per_child: Positive = Field(10_000, description="A prefork process is replaced after this many tasks.")
-    max_memory_per_child_kb: Positive = Field(
+    max_memory_per_child_kib: Positive = Field(
         400_000, description="A prefork process larger than this is replaced after its task, in KiB."
     )
     lease_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = Field(

@@ -15,7 +15,7 @@ from billiard.exceptions import WorkerLostError
 from celery import signals
 
 from reliability.errors import StorageUnavailableError
-from worker import logs
+from worker import logs, orphans
 from worker.composition import Composition
 from worker.envelope import Defect
 
@@ -28,7 +28,7 @@ def connect(composition: Composition) -> None:
     """Connect every handler for the app made of these parts; connecting again replaces the handlers."""
     handlers = {
         signals.setup_logging: lambda **_: _configure_logging(composition),
-        signals.worker_process_init: lambda **_: _leave_group(),
+        signals.worker_process_init: lambda **_: _begin_process(composition),
         signals.task_internal_error: lambda **found: _keep(composition, found, Defect.INTERNAL_ERROR),
         signals.task_failure: lambda **found: _keep_lost(composition, found),
     }
@@ -40,9 +40,10 @@ def _configure_logging(composition: Composition) -> None:
     logs.configure(composition.settings.log_format, composition.settings.log_level)
 
 
-def _leave_group() -> None:
+def _begin_process(composition: Composition) -> None:
     """Leave the worker's process group, so that a signal to the group ends the worker in order and not its hooks."""
     os.setpgid(0, 0)
+    orphans.watch_parent(composition.settings.lease_ms / 1000)
 
 
 def _keep_lost(composition: Composition, found: Mapping[str, Any]) -> None:

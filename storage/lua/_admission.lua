@@ -19,10 +19,10 @@ local function count_refusal(kind, known)
   redis.call('HINCRBY', K.counts(kind), known == 'conflict' and 'conflicts' or 'duplicates', 1)
 end
 
--- job: kind, queue, digest, finalized; the payload is stored by the caller.
+-- job: kind, queue, digest, finalized, and the version to begin with; the payload is stored by the caller.
 local function write_row(id, job, now, slack_ms)
   redis.call('HSET', K.job(id), 'kind', job.kind, 'queue', job.queue, 'digest', job.digest, 'attempt', 0,
-    'version', 0, 'state', 'outstanding', 'due', now, 'admitted', now, 'finalized', job.finalized)
+    'version', job.version or 0, 'state', 'outstanding', 'due', now, 'admitted', now, 'finalized', job.finalized)
   redis.call('HSETNX', K.watermarks(), job.queue, 0)
   enter(id, job.kind, job.queue, 'outstanding', lost_after(now, slack_ms, 0))
 end

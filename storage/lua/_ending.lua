@@ -36,7 +36,7 @@ end
 local function bury(id, row, record, ttls, keys, from)
   if store_record(id, record.bytes, record.finalized_at, record.publish_at_ms) == 'conflict' then return false end
   redis.call('HSET', K.dead_job(id), 'kind', row.kind, 'queue', row.queue, 'finalized', row.finalized,
-    'digest', row.digest)
+    'digest', row.digest, 'version', row.version)
   end_row(id, row, 'dead', '', ttls, keys, from)
   return true
 end

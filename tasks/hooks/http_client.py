@@ -18,7 +18,7 @@ import aiohttp
 from tasks.hooks import http_connector, http_errors, http_loop, http_progress
 from tasks.hooks.address_guard import AddressGuard
 from tasks.hooks.http_connector import TlsFiles
-from tasks.hooks.http_exchange import ErrorKind, HttpExchange, HttpRequest, Phase
+from tasks.hooks.http_exchange import ErrorKind, HttpExchange, HttpRequest, Phase, is_header_safe
 from tasks.hooks.http_progress import Progress
 
 #: Enough for an answer and its reason; peers of this project cap between 20,000 and 131,072 bytes.
@@ -151,7 +151,7 @@ def _payload(body: bytes) -> bytes | io.BytesIO:
 
 def _kept_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     found = ((name, response.headers.get(name)) for name in _KEPT_HEADERS)
-    return {name: value[:_KEPT_HEADER_LENGTH] for name, value in found if value is not None}
+    return {name: value[:_KEPT_HEADER_LENGTH] for name, value in found if value is not None and is_header_safe(value)}
 
 
 def _unknown(elapsed_ms: int) -> HttpExchange:

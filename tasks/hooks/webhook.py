@@ -8,10 +8,11 @@ come from the request and the partner's terms; nothing of them is logged.
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import pydantic_settings
 
 from reliability import clock, partner_rules
 from reliability.delivery import DeliveryOutcome, FailureConfirmed
@@ -26,8 +27,6 @@ from tasks.hooks.http_client import HttpClient, HttpClientOptions
 from tasks.hooks.http_exchange import HttpExchange, HttpRequest
 from tasks.partners import Partner, PartnerDirectory
 
-#: Names the partner file; the worker's settings read the same variable.
-PARTNERS_FILE_VARIABLE: Final = "CHIO_PARTNERS_FILE"
 _MS_PER_S: Final = 1000
 
 
@@ -110,29 +109,28 @@ class _Clients:
         return self._by_connection[key]
 
 
+class _Settings(pydantic_settings.BaseSettings):
+    """Hold the one setting of the hook, from where the worker reads the same."""
+
+    model_config = pydantic_settings.SettingsConfigDict(
+        env_prefix="CHIO_", env_file=".env", env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
+    )
+
+    partners_file: Path | None = None
+
+
 def from_environment() -> WebhookDeliveryHook:
     """
-    Make the hook from the partner file that CHIO_PARTNERS_FILE names.
+    Make the hook from the partner file that CHIO_PARTNERS_FILE names; the path to load is this module's.
 
     Raises:
-        ConfigurationError: The variable is not set, or the file does not hold.
+        ConfigurationError: The setting is not there, or the file does not hold.
 
     """
-    return made_from(os.environ)
-
-
-def made_from(environ: Mapping[str, str]) -> WebhookDeliveryHook:
-    """
-    Make the hook from these environment variables.
-
-    Raises:
-        ConfigurationError: As `from_environment`.
-
-    """
-    path = environ.get(PARTNERS_FILE_VARIABLE, "")
-    if not path:
-        raise ConfigurationError(f"{PARTNERS_FILE_VARIABLE} is not set; name the partner file (examples/partners.toml)")
-    return WebhookDeliveryHook(PartnerDirectory.load(Path(path), environ), clock.SystemClock())
+    path = _Settings().partners_file
+    if path is None:
+        raise ConfigurationError("CHIO_PARTNERS_FILE is not set; name the partner file (see examples/partners.toml)")
+    return WebhookDeliveryHook(PartnerDirectory.load(path, os.environ), clock.SystemClock())
 
 
 def evidence_of(exchange: HttpExchange, ended_at: datetime) -> Exchange:

@@ -51,9 +51,9 @@ def is_signed(secrets: Sequence[SigningSecret], headers: Mapping[str, str], body
     """
     found = {name.lower(): value for name, value in headers.items()}
     message_id, sent_at_s = found.get(ID_HEADER, ""), _timestamp(found.get(TIMESTAMP_HEADER, ""))
-    if not message_id or sent_at_s is None:
+    if not message_id.isascii() or not message_id or sent_at_s is None:
         return False
-    given = [value.encode() for value in found.get(SIGNATURE_HEADER, "").split(" ") if value.startswith(_VERSION)]
+    given = [value.encode() for value in found.get(SIGNATURE_HEADER, "").split(" ") if value.isascii()]
     expected = [signature(secret, message_id, sent_at_s, body).encode() for secret in secrets]
     return any(hmac.compare_digest(one, other) for one in given for other in expected)
 

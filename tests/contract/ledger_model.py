@@ -26,6 +26,7 @@ class ModelJob:
     state: JobState = JobState.OUTSTANDING
     attempt: int = 0
     version: int = 0
+    token: str = ""
     lease_until: float = 0
     hold: bool = False
     cause: ClaimCause = ClaimCause.DUE
@@ -39,7 +40,7 @@ class Model:
     now: float = 0
     watermark: float = -1
     jobs: dict[str, ModelJob] = field(default_factory=dict)
-    dead: dict[str, bytes] = field(default_factory=dict)
+    dead: dict[str, ModelJob] = field(default_factory=dict)
     marks: dict[str, tuple[float, bytes]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -48,7 +49,7 @@ class Model:
         if job := self.jobs.get(job_id):
             return job.payload
         if job_id in self.dead:
-            return self.dead[job_id]
+            return self.dead[job_id].payload
         until, payload = self.marks.get(job_id, (-1.0, b""))
         return payload if self.now < until else None
 
@@ -63,22 +64,22 @@ class Model:
         self.counts[answer] += 1
         return answer
 
-    def claim(self, job_id: str, attempt: int) -> ClaimCause | None:
+    def claim(self, job_id: str, attempt: int, token: str) -> ClaimCause | None:
         """Predict whether the attempt is claimed and why; carry it out."""
         job = self.jobs.get(job_id)
         if job is None or job.attempt != attempt or not self._is_claimable(job):
             return None
         cause = ClaimCause.LEASE_EXPIRED if job.state is JobState.LEASED else job.cause
         job.cause = cause
-        job.state, job.version, job.lease_until = JobState.LEASED, job.version + 1, self.now + LEASE_MIN
+        job.state, job.token, job.lease_until = JobState.LEASED, token, self.now + LEASE_MIN
+        job.version += 1
         return cause
 
-    def holds(self, job_id: str, version: int) -> bool:
-        """Predict whether a claim of this version may be recorded."""
+    def holds(self, job_id: str, token: str) -> bool:
+        """Predict whether the claim with this token may be recorded."""
         job = self.jobs.get(job_id)
-        return (
-            job is not None and job.state is JobState.LEASED and job.version == version and self.now < job.lease_until
-        )
+        leased = job is not None and job.state is JobState.LEASED and self.now < job.lease_until
+        return job is not None and leased and job.token == token
 
     def due(self) -> set[str]:
         """Predict which rows are taken, and take them."""
@@ -112,7 +113,7 @@ class Model:
         self.marks[job_id] = (self.now + DEDUP_MIN, job.payload)
         self.counts[counter] += 1
         if counter == "dead":
-            self.dead[job_id] = job.payload
+            self.dead[job_id] = job
 
     def hold_job(self, job_id: str) -> bool:
         """Stop the row."""
@@ -150,7 +151,9 @@ class Model:
         if job_id not in self.dead:
             return False
         self.counts["dead"] -= 1
-        self._add(job_id, self.dead.pop(job_id))
+        died = self.dead.pop(job_id)
+        self._add(job_id, died.payload)
+        self.jobs[job_id].version = died.version
         return True
 
     def clear(self, job_id: str) -> bool:

@@ -29,8 +29,8 @@ from tests.support import backends, builders
 MESSAGES = ("m1", "m2", "m3")
 OPTIONS = LedgerOptions(dedup_ttl_s=int(DEDUP_MIN * 60), lost_message_slack_ms=SLACK_MIN * MINUTE_MS)
 RUNS = settings(
-    max_examples=40,
-    stateful_step_count=40,
+    max_examples=60,
+    stateful_step_count=50,
     derandomize=True,
     deadline=None,
     database=None,
@@ -60,7 +60,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(message=messages, payload=payloads)
     def admit(self, message: str, payload: bytes) -> None:
-        """Admission depends on what is known of the id."""
+        """Admit, which depends on what is known of the id."""
         answer = self.jobs.admit(builders.delivery_job(message_id=message, payload=payload))
 
         expected = self.model.admit(job_id(message), payload)
@@ -69,26 +69,28 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(target=claims, message=messages, attempt=attempts)
     def claim(self, message: str, attempt: int) -> Claim | None:
-        """Only a due, free row at exactly the attempt is claimed."""
-        answer = self.jobs.claim(job_id(message), attempt, builders.lease(lease_ms=LEASE_MIN * MINUTE_MS))
+        """Claim, which takes only a due, free row at exactly the attempt."""
+        lease = builders.lease(lease_ms=LEASE_MIN * MINUTE_MS)
 
-        expected = self.model.claim(job_id(message), attempt)
+        answer = self.jobs.claim(job_id(message), attempt, lease)
+
+        expected = self.model.claim(job_id(message), attempt, lease.token)
         assert (answer.cause if isinstance(answer, Claim) else None) == expected
         return answer if isinstance(answer, Claim) else None
 
     @rule(claim=claims)
     def renew(self, claim: Claim | None) -> None:
-        """A lease that holds is extended."""
+        """Extend a lease that holds, and no other."""
         if claim is None:
             return
-        holds = self._holds(claim)
+        holds = self.model.holds(claim.job_id, claim.token)
         assert self.jobs.renew([claim], LEASE_MIN * MINUTE_MS) == [holds]
         if holds:
             self.model.jobs[claim.job_id].lease_until = self.model.now + LEASE_MIN
 
     @rule(claim=claims, spends=st.booleans(), minutes=st.sampled_from([0, 1, 5]), publishes=st.booleans())
     def reschedule(self, claim: Claim | None, spends: bool, minutes: int, publishes: bool) -> None:
-        """A retry or a deferral is due after its delay."""
+        """Retry or defer, to be due after the delay."""
         if claim is None:
             return
         attempt = claim.attempt + spends
@@ -99,26 +101,26 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(claim=claims)
     def finish(self, claim: Claim | None) -> None:
-        """A finished job is gone."""
+        """Finish the job: it is gone."""
         if claim is not None and self._record(claim, Finish(finished_as=FinishedAs.SETTLED)):
             self.model.end(claim.job_id, "settled")
 
     @rule(claim=claims)
     def bury(self, claim: Claim | None) -> None:
-        """A dead job is gone from the ledger and kept as a dead letter."""
+        """Let the job die: it is gone from the ledger and kept as a dead letter."""
         if claim is not None and self._record(claim, Bury(record=builders.dead_letter(claim.job_id))):
             self.model.end(claim.job_id, "dead")
 
     @rule(claim=claims)
     def wait(self, claim: Claim | None) -> None:
-        """An accepted job waits for its receipt."""
+        """Let the job wait for its receipt."""
         message = claim.job_id.rpartition(":")[2] if claim else ""
         if claim is not None and self._record(claim, Await(request=builders.pending(message))):
             self.model.wait(claim.job_id)
 
     @rule(message=messages)
     def escalate(self, message: str) -> None:
-        """A job that waits is made due when its entry is escalated."""
+        """Escalate the entry: a job that waits for it becomes due."""
         request = builders.pending(message)
         self.backend.storage.reconciliation.escalate(request.idempotency_key, builders.indeterminate(message))
         job = self.model.jobs.get(job_id(message))
@@ -128,7 +130,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(message=messages, version=st.integers(1, 4))
     def conclude(self, message: str, version: int) -> None:
-        """A receipt ends a job of the version it was judged by, also a running one."""
+        """End a job by its receipt if it has the version the receipt was judged by, running or not."""
         job = self.model.jobs.get(job_id(message))
         expected = job is not None and job.version == version
 
@@ -138,44 +140,44 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(minutes=st.sampled_from([1, 1, 2, 4]))
     def travel(self, minutes: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.backend.travel(minutes * MINUTE_MS)
         self.model.now += minutes
 
     @rule()
     def consume_mark(self) -> None:
-        """The queue has moved past everything published so far."""
+        """Let the queue move past everything published so far."""
         self.jobs.mark_consumed("delivery", self.backend.now_ms())
         self.model.watermark = self.model.now
 
     @rule()
     def due(self) -> None:
-        """The pump takes exactly the rows that need a message."""
+        """Take exactly the rows that need a message."""
         assert {wake.job_id for wake in self.jobs.due(10)} == self.model.due()
 
     @rule(message=messages)
     def hold(self, message: str) -> None:
-        """An operator stops a job."""
+        """Stop a job."""
         assert self.jobs.hold(job_id(message)) is self.model.hold_job(job_id(message))
 
     @rule(message=messages)
     def release(self, message: str) -> None:
-        """An operator lets a job go on."""
+        """Let a job go on."""
         assert self.jobs.release(job_id(message)) is self.model.release(job_id(message))
 
     @rule(message=messages)
     def cancel(self, message: str) -> None:
-        """An operator ends a job."""
+        """End a job that does not run."""
         assert self.jobs.cancel(job_id(message)) is self.model.cancel(job_id(message))
 
     @rule(message=messages)
     def replay(self, message: str) -> None:
-        """An operator brings a dead job back."""
+        """Bring a dead job back."""
         assert (self.jobs.replay(job_id(message)) is not None) is self.model.replay(job_id(message))
 
     @rule(message=messages)
     def clear(self, message: str) -> None:
-        """An operator forgets a dead job."""
+        """Forget a dead job."""
         assert self.backend.storage.dead_letters.clear(job_id(message)) is self.model.clear(job_id(message))
 
     @invariant()
@@ -224,12 +226,8 @@ class LedgerMachine(RuleBasedStateMachine):
         job = self.model.jobs.get(job_id(message))
         return job.state if job else None
 
-    def _holds(self, claim: Claim) -> bool:
-        row = self.jobs.get(claim.job_id)
-        return row is not None and row.lease_until_ms is not None and self.model.holds(claim.job_id, claim.version)
-
     def _record(self, claim: Claim, transition: Transition) -> bool:
-        holds = self.model.holds(claim.job_id, claim.version)
+        holds = self.model.holds(claim.job_id, claim.token)
         try:
             self.jobs.record(claim, transition)
         except StaleClaimError:

@@ -195,6 +195,18 @@ def test_replayed_job_starts_over(backend: Backend) -> None:
     assert builders.claimed(backend.storage.jobs).payload == builders.job().payload
 
 
+def test_replayed_job_goes_on_with_its_version(backend: Backend) -> None:
+    """No claim or receipt from before the burial fits the row that came back."""
+    claim = buried(backend)
+    backend.storage.jobs.replay("rcpt-1")
+    again = builders.claimed(backend.storage.jobs)
+
+    assert again.version == claim.version + 1
+    assert backend.storage.jobs.conclude("rcpt-1", claim.version, SETTLED) is False
+    with pytest.raises(StaleClaimError):
+        backend.storage.jobs.record(claim, SETTLED)
+
+
 def test_replayed_job_may_die_again(backend: Backend) -> None:
     """A replayed job that fails again leaves a new dead letter."""
     buried(backend)

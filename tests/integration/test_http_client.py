@@ -375,6 +375,35 @@ def test_kept_headers_are_bounded() -> None:
     assert exchange.headers["retry-after"] == "9" * 256
 
 
+def test_a_header_that_is_no_text_is_left_out() -> None:
+    """A value with bytes beyond ASCII is not kept, so it can trip nobody later."""
+    with raw_server(answering(b"HTTP/1.1 200 OK\r\nRetry-After: \xff\r\nContent-Length: 0\r\n\r\n")) as server:
+        exchange = post(server.url)
+
+    assert met(exchange) == (Phase.BODY, None, 200)
+    assert exchange.headers == {}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.1 1000 X\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\na",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-A: a\0b\r\n\r\n",
+        b"HTTP/1.1 200 " + b"r" * 100_000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_apart(response: bytes) -> None:
+    """A malformed answer is a protocol error, never an exception and never a status."""
+    with raw_server(answering(response)) as server:
+        exchange = post(server.url)
+
+    assert met(exchange) == (Phase.SENT, ErrorKind.PROTOCOL, None)
+
+
 # --- addresses that are closed
 
 

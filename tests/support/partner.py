@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from reliability.clock import SystemClock
+from reliability.clock import Clock, SystemClock
 from reliability.delivery_request import DeliveryRequest
 from tasks.hooks.webhook import WebhookDeliveryHook
 from tasks.partner_secrets import Sources
@@ -83,12 +83,14 @@ def request(message_id: str = "msg_1", body: bytes = b'{"n":1}', **facts: object
 
 
 @contextlib.contextmanager
-def running_partner(log_path: Path, script: PartnerScript = SCRIPT) -> Iterator[RunningPartner]:
+def running_partner(
+    log_path: Path, script: PartnerScript = SCRIPT, clock: Clock | None = None
+) -> Iterator[RunningPartner]:
     """Run a partner until the block ends; without a script the path says what it does."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="partner", daemon=True)
     thread.start()
-    simulator = partner.PartnerSimulator(script, log_path, Sources(environ=partner_file.ENVIRON))
+    simulator = partner.PartnerSimulator(script, log_path, Sources(environ=partner_file.ENVIRON), clock)
     runner, port = _run(loop, partner.start(simulator, "127.0.0.1", 0))
     try:
         yield RunningPartner(port=port, log_path=log_path)

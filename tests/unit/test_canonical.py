@@ -63,6 +63,7 @@ def test_strict_json_reads_what_other_writers_write(value: object) -> None:
         ('{"a": 1,\n "b": }', "line 2, column 7"),
         ('{"a": 1} x', "line 1, column 10"),
         ('{"a": 1, "a": 1}', "'a' twice"),
+        ('{"x": 0, "a": 1, "a": 2}', "'a' twice"),
         ('{"x": {"a": 1, "b": 2, "a": 1}}', "'a' twice"),
         ("NaN", "NaN"),
         ("[-Infinity]", "-Infinity"),

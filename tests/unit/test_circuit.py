@@ -46,6 +46,15 @@ def test_defaults_are_the_documented_ones() -> None:
     assert (policy.failure_threshold, policy.cool_down_ms) == (5, 30_000)
 
 
+def test_a_policy_of_ones_opens_at_the_first_failure() -> None:
+    """The smallest policy is legal and opens at once."""
+    policy = CircuitPolicy(failure_threshold=1, cool_down_ms=1, probe_lease_ms=1)
+
+    change = after(policy, Closed(), Report(signal=Signal.FAILURE), NOW_MS)
+
+    assert change.state == Open(opened_at_ms=NOW_MS, probe_at_ms=NOW_MS + 1)
+
+
 @pytest.mark.parametrize("field", ["failure_threshold", "cool_down_ms", "probe_lease_ms"])
 def test_a_policy_of_nothing_is_refused(field: str) -> None:
     """Each number of the policy is at least 1."""

@@ -1,15 +1,12 @@
 """What a partner file may say, and that everything wrong in it is told at once without showing a secret."""
 
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reliability.errors import ConfigurationError
-from tasks.hooks import webhook_signature
-from tasks.partner_secrets import SigningSecret, Sources
 from tasks.partner_terms import Partner
 from tasks.partners import PartnerDirectory
 from tests.support import partner_file
@@ -195,63 +192,6 @@ def test_term_that_does_not_hold_is_refused(tmp_path: Path, terms: str, problem:
 
 
 @pytest.mark.parametrize(
-    "secrets, problem",
-    [
-        ("[]", "secrets: expected 1 reference"),
-        ('["env:ACME_SECRET", "env:ACME_SECRET", "env:ACME_SECRET"]', "secrets: expected 1 reference, or 2"),
-        ('["env:MISSING"]', "secrets.0: env:MISSING is not set"),
-        ('["file:missing"]', "secrets.0: file:missing cannot be read: No such file or directory"),
-        (f'["{partner_file.SECRET}"]', "secrets.0: expected env:NAME or file:PATH; keep the secret itself out"),
-        ("[5]", "secrets.0: expected a string"),
-        ('"env:ACME_SECRET"', "secrets"),
-    ],
-)
-def test_secret_that_is_not_there_is_refused(tmp_path: Path, secrets: str, problem: str) -> None:
-    """A secret is named by a reference that leads somewhere, and is never shown."""
-    message = refusal(tmp_path, f'[partners.acme]\nurl = "https://hooks.acme.example/"\nsecrets = {secrets}')
-
-    assert problem in message
-    assert partner_file.SECRET not in message
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        ("whsec_not base64!", "expected whsec_ and base64"),
-        ("whsec_c2hvcnQ=", "expected 24 to 64 bytes after decoding, got 5"),
-        ("whsec_" + "QUFB" * 30, "expected 24 to 64 bytes after decoding, got 90"),
-    ],
-)
-def test_text_that_signs_nothing_is_no_secret(tmp_path: Path, text: str, problem: str) -> None:
-    """A secret has the length and the form that Standard Webhooks gives it."""
-    (tmp_path / "secret").write_text(text)
-
-    with pytest.raises(ValueError, match="is no secret") as refused:
-        SigningSecret.resolve("file:secret", Sources(folder=tmp_path))
-
-    assert problem in str(refused.value)
-    assert text not in str(refused.value)
-
-
-def test_secret_comes_from_a_file_beside_the_partner_file(tmp_path: Path) -> None:
-    """A relative path begins at the partner file's folder, and a line feed at the end does not count."""
-    (tmp_path / "acme.secret").write_text(f"{partner_file.SECRET}\n")
-
-    partner = partner_file.directory(tmp_path, partner_file.MINIMAL.replace("env:ACME_SECRET", "file:acme.secret"))
-
-    body, headers = b"{}", webhook_signature.signed_headers(partner.partners["acme"].secrets, "m", 1, b"{}")
-    assert partner.is_signed_by("acme", headers, body)
-
-
-def test_secret_is_in_no_repr(tmp_path: Path) -> None:
-    """What is shown of a partner names where its secret is and not what it is."""
-    shown = repr(acme(tmp_path, ""))
-
-    assert "env:ACME_SECRET" in shown
-    assert partner_file.SECRET not in shown
-
-
-@pytest.mark.parametrize(
     "text, problem",
     [
         ("", "expected tables [partners.<id>], at least one"),
@@ -298,65 +238,6 @@ client_key_file = "loopback.key"
     ).tls.files
 
     assert (files.ca_file, files.client_key_file) == (tmp_path / "loopback.crt", tmp_path / "loopback.key")
-
-
-def test_unknown_partner_is_nobody(tmp_path: Path) -> None:
-    """A partner nobody configured has no terms, and its unsigned receipts are not believed."""
-    directory = partner_file.directory(tmp_path)
-
-    assert directory.get("nobody") is None
-    assert directory.terms_of("nobody") is None
-    assert directory.must_be_signed("nobody") is True
-    assert directory.is_signed_by("nobody", {}, b"") is False
-
-
-def test_rail_receipts_come_unsigned(tmp_path: Path) -> None:
-    """Receipts of settlement rails come from the producer's own intake."""
-    assert partner_file.directory(tmp_path).must_be_signed("settlement") is False
-
-
-@pytest.mark.parametrize("signed", [True, False])
-def test_partner_says_whether_its_receipts_are_signed(tmp_path: Path, *, signed: bool) -> None:
-    """Receipts count unsigned only where the partner's terms say so."""
-    text = f"{partner_file.MINIMAL}receipts_signed = {str(signed).lower()}"
-
-    assert partner_file.directory(tmp_path, text).must_be_signed("acme") is signed
-
-
-def test_longest_times_are_those_of_all_partners(tmp_path: Path) -> None:
-    """What other settings must outlast is the longest of all partners."""
-    second = partner_file.MINIMAL.replace("acme", "bolt", 1) + "deadline_s = 40\nretry = { max_retries = 9 }"
-
-    directory = partner_file.directory(tmp_path, partner_file.MINIMAL + second)
-
-    assert directory.longest_deadline_s == 40
-    assert directory.longest_horizon == directory.partners["bolt"].retry.horizon()
-
-
-def reload_with(directory: PartnerDirectory, change: Callable[[str], str], folder: Path) -> None:
-    """Change the file and load it again."""
-    partner_file.write(folder, change(partner_file.MINIMAL))
-    directory.reload()
-
-
-def test_reload_puts_the_new_partners_in_force(tmp_path: Path) -> None:
-    """After a reload the file's new partners are known and the old ones are not."""
-    directory = partner_file.directory(tmp_path)
-
-    reload_with(directory, lambda text: text.replace("[partners.acme]", "[partners.bolt]"), tmp_path)
-
-    assert set(directory.partners) == {"bolt"}
-
-
-def test_reload_of_a_broken_file_keeps_the_old_partners(tmp_path: Path) -> None:
-    """A file that does not hold changes nothing and says why."""
-    directory = partner_file.directory(tmp_path)
-    before = directory.partners
-
-    with pytest.raises(ConfigurationError, match="url: expected https"):
-        reload_with(directory, lambda text: text.replace("https", "http"), tmp_path)
-
-    assert directory.partners is before
 
 
 def test_example_file_holds(tmp_path: Path) -> None:

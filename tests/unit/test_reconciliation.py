@@ -256,6 +256,15 @@ def test_escalation_reads_the_clock_when_no_time_is_given() -> None:
     assert [entry.message_id for entry in escalated] == ["past"]
 
 
+def test_an_age_of_nothing_escalates_every_pending_entry() -> None:
+    """With a maximum age of zero an entry made this instant is stale."""
+    entry = request("m")
+
+    escalated = escalate_stale_pending_reconciliation_requests(ListStorage(entry), timedelta(), NOW)
+
+    assert escalated == [entry.escalated(NOW)]
+
+
 def test_a_negative_age_is_refused() -> None:
     """The maximum age is no time or more."""
     with pytest.raises(InvalidInputError, match="max_pending_age"):

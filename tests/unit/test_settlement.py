@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from reliability.errors import InvalidInputError
 from reliability.failures import (
@@ -55,6 +56,16 @@ def test_an_observation_is_read_and_written_back() -> None:
     assert observation.to_wire() == OBSERVATION
     assert observation.amount.units == 1250
     assert observation.canonical_json() == json.dumps(OBSERVATION, sort_keys=True, separators=(",", ":")).encode()
+
+
+def test_an_observation_cannot_be_changed() -> None:
+    """An observation and its amount are values: what was read is what is sent."""
+    observation = SettlementObservation.from_json(json.dumps(OBSERVATION))
+
+    with pytest.raises(ValidationError):
+        observation.receipt_id = "rcpt-2"  # type: ignore[misc]  # the assignment is what must fail
+    with pytest.raises(ValidationError):
+        observation.amount.units = 1  # type: ignore[misc]  # the assignment is what must fail
 
 
 @pytest.mark.parametrize("text", [json.dumps(without("tenant_id")), observation_text(tenant_id=None)])

@@ -103,21 +103,25 @@ def counts_to_json(counts: LedgerCounts) -> dict[str, object]:
 
 
 def _job_rows(kinds: Mapping[JobKind, LedgerCounts]) -> list[list[object]]:
-    numbers: dict[str, Callable[[LedgerCounts], int]] = {
-        "admitted": lambda counts: counts.admitted,
-        **{ended.value: lambda counts, ended=ended: counts.finished.get(ended, 0) for ended in FinishedAs},
-        "dead": lambda counts: counts.dead,
-        "in flight": in_flight,
-        **{f"  {state}": lambda counts, state=state: counts.in_flight.get(state, 0) for state in JobState},
-        "retried": lambda counts: counts.retried,
-        "duplicates refused": lambda counts: counts.duplicates,
-        "conflicts refused": lambda counts: counts.conflicts,
+    columns = [_column(counts) for counts in kinds.values()]
+    return [[name, *(column[name] for column in columns)] for name in columns[0]]
+
+
+def _column(counts: LedgerCounts) -> dict[str, int]:
+    return {
+        "admitted": counts.admitted,
+        **{ended.value: counts.finished.get(ended, 0) for ended in FinishedAs},
+        "dead": counts.dead,
+        "in flight": in_flight(counts),
+        **{f"  {state.value}": counts.in_flight.get(state, 0) for state in JobState},
+        "retried": counts.retried,
+        "duplicates refused": counts.duplicates,
+        "conflicts refused": counts.conflicts,
     }
-    return [[name, *map(number, kinds.values())] for name, number in numbers.items()]
 
 
 def _verdict(kinds: Mapping[JobKind, LedgerCounts]) -> str:
     off = [kind.value for kind, counts in kinds.items() if not is_balanced(counts)]
     if not off:
         return "settled + skipped + confirmed + cancelled + dead + in flight = admitted"
-    return f"the numbers of {', '.join(off)} do not add up; run `chio-worker doctor`"
+    return f"the numbers of {', '.join(off)} do not add up; docs/operations.md says what to do"

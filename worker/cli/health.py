@@ -1,4 +1,4 @@
-"""`chio-worker health` and `chio-worker doctor`: whether this host's workers live, and whether a deployment is sound."""
+"""`chio-worker health` and `chio-worker doctor`: whether workers live, and whether a deployment is sound."""
 
 import typer
 

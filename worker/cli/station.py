@@ -15,7 +15,8 @@ from reliability.errors import PublishError
 from reliability.settlement import SettlementObservation
 from storage.bundle import Storage
 from storage.jobs import Admission, NewJob
-from tasks import enqueue, messages, publishing
+from tasks import crash_points, enqueue, messages, publishing
+from tasks.crash_points import CrashPoint
 from worker import bootstrap, logs, quarantine, settings_checks
 from worker.cli import output
 from worker.cli.intake import Intake
@@ -44,6 +45,7 @@ class Station:
         wake_up = self.storage.jobs.replay(receipt_id)
         if wake_up is None:
             return False
+        crash_points.reach(CrashPoint.REPLAY_AFTER_STORE)
         try:
             publishing.publish_attempt(celery_app(), wake_up.kind, wake_up.queue, wake_up.job_id, wake_up.attempt)
         except PublishError as error:

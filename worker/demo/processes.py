@@ -1,5 +1,5 @@
 """
-Child processes of the demo: each in its own process group with its own log file, all ended when the demo ends.
+Child processes of the demo: each in a session of its own with its own log file, all ended when the demo ends.
 
 Whatever happens in between (Ctrl-C, SIGTERM, an error), leaving the `with` block leaves no process behind.
 """
@@ -8,17 +8,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+import psutil
 
 from reliability.errors import ChioError
 
-#: How long a group may take to end by itself: the worker's soft shutdown and a margin.
-STOP_LIMIT_S = 15.0
-_POLL_S = 0.05
-_SHOWN_LOG_LINES = 15
+#: How long one program may take to end by itself before it is killed, in seconds.
+STOP_LIMIT_S: Final = 20.0
+_POLL_S: Final = 0.05
+_SHOWN_LOG_LINES: Final = 15
 
 
 class Child:
@@ -35,43 +37,42 @@ class Child:
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
                 cwd=log.parent,
-                # Ctrl-C must reach the demo alone: it ends the others in order.
+                # Ctrl-C must reach the demo alone: it ends the others in order. Pool processes leave the group of
+                # their worker and stay in its session, so the session tells what belongs together.
                 start_new_session=True,
             )
 
     @property
-    def pid(self) -> int:
-        """Return the process id, which is the id of its group too."""
-        return self._process.pid
+    def exit_code(self) -> int | None:
+        """Return how the program ended, None while it runs."""
+        return self._process.poll()
 
-    @property
-    def is_running(self) -> bool:
-        """Tell whether the program itself lives."""
-        return self._process.poll() is None
-
-    def terminate(self) -> None:
-        """Ask the program to end."""
-        with suppress(ProcessLookupError):
-            self._process.terminate()
+    def written(self) -> str:
+        """Return everything it wrote so far."""
+        return self.log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """End the program and everything it started with SIGKILL."""
-        self._kill_group()
+        """End the program with SIGKILL, and everything else in its session."""
+        self._process.kill()
         self._process.wait()
+        for process in self._session():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+                process.wait(STOP_LIMIT_S)
 
-    def end_by(self, deadline_s: float) -> None:
-        """Wait until the monotonic deadline for the program to end, then end what is left of its group."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, deadline_s - time.monotonic()))
+    def stop(self) -> None:
+        """Ask the program to end, wait, and end what is left of it."""
+        if self.exit_code is None:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_LIMIT_S)
         self.kill()
 
-    def log_tail(self) -> str:
-        """Return the last lines it wrote."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-_SHOWN_LOG_LINES:])
-
-    def _kill_group(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+    def _session(self) -> Iterator[psutil.Process]:
+        for process in psutil.process_iter():
+            with suppress(ProcessLookupError, PermissionError):
+                if os.getsid(process.pid) == self._process.pid:
+                    yield process
 
 
 class Processes:
@@ -79,7 +80,7 @@ class Processes:
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
-        self.environment = environment
+        self.environment = dict(environment)
         self._children: list[Child] = []
 
     def start(self, name: str, arguments: Sequence[str]) -> Child:
@@ -93,39 +94,44 @@ class Processes:
         child.kill()
         self._children.remove(child)
 
-    def wait_until(self, ready: Callable[[], bool], what: str, limit_s: float) -> None:
+    def wait_until(self, ready: Callable[[], object], what: str, limit_s: float) -> None:
         """
-        Wait for something that a child brings about.
+        Wait for something that the children bring about.
 
         Raises:
-            ChioError: A child ended meanwhile, or the limit passed; with the end of its log.
+            ChioError: A child failed meanwhile, or the limit passed.
 
         """
         deadline_s = time.monotonic() + limit_s
         while not ready():
             self.check()
             if time.monotonic() > deadline_s:
-                raise ChioError(f"{what} did not happen within {limit_s:g} s; the logs are in {self.folder}")
+                raise ChioError(f"{what}: that did not happen within {limit_s:g} s; look at the logs in {self.folder}")
             time.sleep(_POLL_S)
 
     def check(self) -> None:
         """
-        Check that every child still runs.
+        Check that every child still runs; one that ends by itself is taken out with `finished` before.
 
         Raises:
             ChioError: Naming the one that ended, with the end of its log.
 
         """
         for child in self._children:
-            if not child.is_running:
-                raise ChioError(f"{child.name} ended by itself; its log {child.log} ends with:\n{child.log_tail()}")
+            if child.exit_code is not None:
+                last = "\n".join(child.written().splitlines()[-_SHOWN_LOG_LINES:])
+                raise ChioError(f"{child.name} ended by itself with code {child.exit_code}; it wrote last:\n{last}")
+
+    def finished(self, child: Child, fine: frozenset[int]) -> bool:
+        """Tell whether a program that was to end has ended, with one of the codes that are fine."""
+        if child in self._children and child.exit_code in fine:
+            self._children.remove(child)
+        return child not in self._children
 
     def stop(self) -> None:
         """End every child, the last one started first: the server outlives its clients."""
         while self._children:
-            child = self._children.pop()
-            child.terminate()
-            child.end_by(time.monotonic() + STOP_LIMIT_S)
+            self._children.pop().stop()
 
     def __enter__(self) -> Self:
         return self

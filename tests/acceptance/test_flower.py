@@ -1,0 +1,94 @@
+"""Flower in a real browser: it shows the work, and nothing of what the work is about."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+from tests.support.demo_run import DemoRun, example_observations
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.process,
+    pytest.mark.server,
+    pytest.mark.xdist_group("demo"),
+    pytest.mark.timeout(240),
+]
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1500,1000",
+)
+#: The PNG signature.
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
+    """Open a browser with a fresh profile; skip on a machine without one, fail where it must be there."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        missing = "chromium and chromium-driver are not installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    options = webdriver.ChromeOptions()
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.binary_location = program
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    yield opened
+    opened.quit()
+
+
+def payload_words() -> set[str]:
+    """Return what the observations hold beside the receipt's id, and the names of it: none of that may be seen."""
+    hidden = ("content_hash", "policy_hash", "capability_id", "tool_name", "tool_server")
+    values = {str(getattr(observation, name)) for observation in example_observations() for name in hidden}
+    return {*values, *hidden, "currency"}
+
+
+def text_of(browser: webdriver.Chrome, address: str) -> str:
+    """Open the page and return what a person reads on it."""
+    browser.get(address)
+    return browser.find_element(By.TAG_NAME, "body").text
+
+
+def test_flower_shows_ids_and_states_and_no_payload(tmp_path: Path, browser: webdriver.Chrome) -> None:
+    """The tasks page shows receipts with the states RETRY and SUCCESS; no page shows anything of a payload."""
+    with DemoRun(tmp_path, "--keep") as demo:
+        demo.wait_until(lambda: "Flower shows the tasks" in demo.output)
+        tasks = f"{demo.flower}/tasks"
+        demo.wait_until(lambda: "RETRY" in text_of(browser, tasks))
+        demo.wait_until(lambda: "keeps running" in demo.output)
+        demo.wait_until(lambda: "SUCCESS" in text_of(browser, tasks))
+
+        screenshot = tmp_path / "tasks.png"
+        browser.save_screenshot(str(screenshot))
+        receipts = [link.text for link in browser.find_elements(By.CSS_SELECTOR, "a[href*='/task/rcpt_']")]
+        pages = [browser.page_source, *(page_of(browser, f"{demo.flower}/task/{receipt}") for receipt in receipts[:3])]
+
+    assert screenshot.read_bytes().startswith(PNG)
+    assert receipts
+    assert all("chio.settle.observe" in page for page in pages)
+    seen = {value for value in payload_words() for page in pages if value in page}
+    assert seen == set()
+    assert demo.running() == []
+
+
+def page_of(browser: webdriver.Chrome, address: str) -> str:
+    """Open the page and return its whole source, hidden parts included."""
+    browser.get(address)
+    return str(browser.page_source)

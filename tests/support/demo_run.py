@@ -1,0 +1,91 @@
+"""One run of the demo as a person starts it, and a look at what it leaves behind."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from reliability.errors import InvalidInputError
+from reliability.settlement import SettlementObservation
+
+ROOT = Path(__file__).parents[2]
+OBSERVATIONS = ROOT / "examples" / "observations.jsonl"
+LIMIT_S = 170.0
+_POLL_S = 0.1
+
+
+def example_observations() -> Iterator[SettlementObservation]:
+    """Yield the valid observations of the example file."""
+    for line in OBSERVATIONS.read_bytes().splitlines():
+        with suppress(InvalidInputError):
+            yield SettlementObservation.from_json(line)
+
+
+class DemoRun:
+    """Run `python -m worker.demo` in a folder of its own; leaving the block ends it."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self._output = folder / "output.txt"
+        files = ["--observations", str(OBSERVATIONS), "--rail-script", str(ROOT / "examples" / "rail_script.json")]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "worker.demo", *files, *options],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        """Return everything it printed so far."""
+        return self._output.read_text(errors="replace")
+
+    @property
+    def flower(self) -> str:
+        """Return the address of Flower, as it was printed."""
+        found = re.search(r"http://127\.0\.0\.1:\d+", self.output)
+        assert found, self.output
+        return found[0]
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait for something while the demo runs."""
+        give_up_at = time.monotonic() + LIMIT_S
+        while not condition():
+            assert self._process.poll() is None, self.output
+            assert time.monotonic() < give_up_at, self.output
+            time.sleep(_POLL_S)
+
+    def wait(self) -> int:
+        """Wait until the demo ends and return its exit code."""
+        return self._process.wait(LIMIT_S)
+
+    def interrupt(self, number: signal.Signals) -> int:
+        """Send the signal and return the exit code."""
+        self._process.send_signal(number)
+        return self.wait()
+
+    def running(self) -> list[str]:
+        """Name the programs that run with this demo's data directory, whoever their parent is."""
+        return sorted(" ".join(process.cmdline()) for process in psutil.process_iter() if self._owns(process))
+
+    def _owns(self, process: psutil.Process) -> bool:
+        with suppress(psutil.Error):
+            data_dir: str = process.environ().get("CHIO_DATA_DIR", "")
+            return data_dir.startswith(str(self.folder.resolve()))
+        return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.interrupt(signal.SIGTERM)

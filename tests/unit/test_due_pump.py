@@ -1,0 +1,197 @@
+"""The due pump's duties on memory stores: what it wakes, what it sends, and that nothing stops it."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+
+from reliability.dead_letter import DeadLetterRecord
+from reliability.errors import PublishError, StorageUnavailableError
+from storage.bundle import Storage, memory_storage
+from storage.jobs import Reschedule, WakeUp, WakeUpCause
+from tests.support import builders
+from tests.support.clock import ManualClock
+from worker.due_pump import DuePump, PumpOptions
+
+
+@dataclass
+class Sent:
+    """Note what is published; fail while `broken`."""
+
+    woken: list[WakeUp] = field(default_factory=list)
+    marks: list[tuple[str, int]] = field(default_factory=list)
+    dead: list[DeadLetterRecord] = field(default_factory=list)
+    broken: bool = False
+    feed_is_full: bool = False
+
+    def wake(self, wake_up: WakeUp) -> None:
+        """Note a wake-up."""
+        self._fail("a wake-up", wake_up.queue)
+        self.woken.append(wake_up)
+
+    def mark(self, queue: str, published_at_ms: int) -> None:
+        """Note a mark."""
+        self._fail("a mark", queue)
+        self.marks.append((queue, published_at_ms))
+
+    def dead_letter(self, record: DeadLetterRecord) -> bool:
+        """Note a dead letter, unless the feed is full."""
+        self._fail("a dead letter", "feed")
+        if not self.feed_is_full:
+            self.dead.append(record)
+        return not self.feed_is_full
+
+    def _fail(self, what: str, queue: str) -> None:
+        if self.broken:
+            raise PublishError(what, queue)
+
+
+@dataclass
+class Bench:
+    """Hold a pump with everything around it."""
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    sent: Sent = field(default_factory=Sent)
+    batch: int = 100
+
+    def __post_init__(self) -> None:
+        self.storage: Storage = memory_storage(self.clock)
+        options = PumpOptions(batch=self.batch, mark_period_ms=1_000, republish_ms=30_000, queues=["settlement"])
+        self.pump = DuePump(self.storage, self.sent, options)
+
+    def park(self, job_id: str, delay_ms: int) -> None:
+        """Put a job aside without a message."""
+        self.storage.jobs.admit(builders.job(job_id))
+        claim = builders.claimed(self.storage.jobs, job_id)
+        self.storage.jobs.record(claim, Reschedule(attempt=1, delay_ms=delay_ms, publishes=False))
+
+
+def test_a_parked_job_is_woken_when_it_is_due() -> None:
+    """A parked row gets its message when its time has come, and not before."""
+    bench = Bench()
+    bench.park("rcpt-1", 5_000)
+
+    bench.pump.turn()
+    assert bench.sent.woken == []
+    bench.clock.advance(5_000)
+    bench.pump.turn()
+
+    (woken,) = bench.sent.woken
+    assert (woken.job_id, woken.attempt, woken.cause) == ("rcpt-1", 1, WakeUpCause.PARKED)
+
+
+def test_a_job_is_woken_once() -> None:
+    """Two turns, or two pumps, send one message."""
+    bench = Bench()
+    bench.park("rcpt-1", 1)
+    bench.clock.advance(10)
+
+    bench.pump.turn()
+    bench.pump.turn()
+
+    assert len(bench.sent.woken) == 1
+
+
+def test_one_turn_wakes_more_than_a_batch() -> None:
+    """A full batch is followed by the next in the same turn."""
+    bench = Bench(batch=2)
+    for number in range(5):
+        bench.park(f"rcpt-{number}", 1)
+    bench.clock.advance(10)
+
+    bench.pump.turn()
+
+    assert len(bench.sent.woken) == 5
+
+
+def test_each_period_has_one_mark() -> None:
+    """A queue's mark carries the store's time and is sent once a period."""
+    bench = Bench()
+
+    bench.pump.turn()
+    bench.pump.turn()
+    bench.clock.advance(1_500)
+    bench.pump.turn()
+
+    start_ms = ManualClock().now_ms()
+    assert bench.sent.marks == [("settlement", start_ms), ("settlement", start_ms + 1_500)]
+
+
+def test_a_wake_up_that_was_not_published_is_made_up_for() -> None:
+    """A message the broker did not take counts as lost and is sent again once a later mark was consumed."""
+    bench = Bench()
+    bench.park("rcpt-1", 1)
+    bench.clock.advance(10)
+    bench.sent.broken = True
+    bench.pump.turn()
+    bench.sent.broken = False
+    bench.clock.advance(10_000)
+
+    bench.storage.jobs.mark_consumed("settlement", bench.clock.now_ms())
+    bench.pump.turn()
+
+    (woken,) = bench.sent.woken
+    assert (woken.job_id, woken.cause) == ("rcpt-1", WakeUpCause.MESSAGE_LOST)
+
+
+def test_an_owed_dead_letter_is_fed_and_noted() -> None:
+    """A stored dead letter reaches the feed once, and is owed no longer."""
+    bench = Bench()
+    bench.storage.dead_letters.append(builders.dead_letter())
+    bench.clock.advance(60_000)
+
+    bench.pump.turn()
+    bench.pump.turn()
+
+    assert [record.receipt_id for record in bench.sent.dead] == ["rcpt-1"]
+    assert bench.storage.dead_letters.unpublished_count() == 0
+
+
+def test_a_full_feed_leaves_dead_letters_owed() -> None:
+    """What the feed has no room for stays owed in the store."""
+    bench = Bench()
+    bench.sent.feed_is_full = True
+    bench.storage.dead_letters.append(builders.dead_letter())
+    bench.clock.advance(60_000)
+
+    bench.pump.turn()
+
+    assert bench.storage.dead_letters.unpublished_count() == 1
+
+
+@pytest.mark.parametrize(
+    "error", [StorageUnavailableError("due", "chio:parked"), PublishError("a mark", "settlement"), RuntimeError("bug")]
+)
+def test_no_failure_stops_the_pump(error: Exception) -> None:
+    """A duty that fails leaves the others done, is logged once per outage, and its recovery is logged too."""
+    bench, failing = Bench(), [True]
+
+    def duty() -> None:
+        if failing:
+            raise error
+
+    pump = DuePump(
+        bench.storage,
+        bench.sent,
+        PumpOptions(batch=1, mark_period_ms=1_000, republish_ms=1, queues=["settlement"]),
+        (duty,),
+    )
+    with structlog.testing.capture_logs() as logged:
+        outcomes = [pump.turn(), pump.turn()]
+        failing.clear()
+        outcomes.append(pump.turn())
+
+    assert outcomes == [False, False, True]
+    assert len(bench.sent.marks) == 1
+    assert [line["event"] for line in logged] == ["pump.failing", "pump.recovered"]
+    assert "bug" not in repr(logged)
+
+
+def test_the_ledger_is_reported_as_reached() -> None:
+    """Every answer of the ledger is told, so that health can say when the last one came."""
+    bench, reached = Bench(), []
+    options = PumpOptions(batch=1, mark_period_ms=1_000, republish_ms=1, queues=[])
+
+    DuePump(bench.storage, bench.sent, options, on_wake=lambda: reached.append(1)).turn()
+
+    assert reached == [1]
