@@ -1,4 +1,4 @@
-"""The harness' own arithmetic: medians, percentiles, ratios, orders. Pure, and tested: every published figure uses it."""
+"""Medians, percentiles, ratios and orders: pure, and tested, because every published figure is made of them."""
 
 import math
 import statistics

@@ -1,10 +1,11 @@
-"""This project's producer: JSON lines are decoded, validated, admitted and published, as `chio-worker enqueue` does."""
+"""The project's own producer: lines are decoded, validated, admitted and published, as by `chio-worker enqueue`."""
 
 import functools
 import json
+import os
 from collections.abc import Sequence
 
-from benchmarks import producing
+from benchmarks import effects, producing
 from reliability.settlement import SettlementObservation
 from tasks import enqueue, messages
 from worker import bootstrap
@@ -37,11 +38,12 @@ def main() -> None:
     """Enqueue what the command line asks for."""
     settings = bootstrap.load_settings()
     app, ledger = create_app(settings), bootstrap.build_storage(settings).jobs
+    batch_size = int(os.environ.get(effects.BATCH_SIZE_VARIABLE, "1"))
 
     def send_many(job_ids: Sequence[str]) -> None:
         observations = [SettlementObservation.from_json(line(job_id)) for job_id in job_ids]
         jobs = [messages.admissible_settlement(each, settings.max_payload_bytes) for each in observations]
-        enqueue.enqueue_many(app, ledger, jobs)
+        enqueue.enqueue_many(app, ledger, jobs, batch_size)
 
     producing.run(send_many)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import effects, stock_producer
+from benchmarks import effects
 from benchmarks.fleet import Launch
 from storage.jobs import FinishedAs, JobKind
 from storage.keys import Key, Keys
@@ -25,8 +25,10 @@ _OWN_PYTHON: Final = Path(sys.executable)
 
 #: A program and its arguments after the interpreter.
 Arguments = tuple[str, ...]
-#: Count the finished jobs, given a client of each database.
-Count = Callable[[Callable[[int], Any]], int]
+#: Give the client of a database.
+ClientOf = Callable[[int], Any]
+#: Count the finished jobs.
+Count = Callable[[ClientOf], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,11 @@ def _module(name: str, *arguments: str) -> Arguments:
     return ("-m", name, *arguments)
 
 
+def own_command(module: str, *arguments: str) -> list[str]:
+    """Return the call of a module in this project's environment."""
+    return [str(_OWN_PYTHON), *_module(module, *arguments)]
+
+
 def _celery(app: str, processes: int) -> Arguments:
     # Gossip and mingling are for clusters that elect and compare revoked tasks; neither side needs them here.
     return _module(
@@ -84,23 +91,30 @@ def _in_database(database: int) -> Count:
     return lambda client: int(client(database).dbsize())
 
 
-def _in_ledger(kind: JobKind, ending: FinishedAs) -> Count:
+def in_ledger(kind: JobKind, ending: FinishedAs) -> Count:
+    """Return what counts the jobs of a kind that ended so."""
     key = Keys().of(Key.COUNTS, kind.value)
     return lambda client: int(client(effects.QUEUE_DATABASE).hget(key, ending.value) or 0)
 
 
-def own(name: str = "chio-worker", hook: str = "tasks.hooks.noop:NoopSettlementHook", **more: str) -> Contender:
+def own(
+    name: str = "chio-worker",
+    hook: str = "tasks.hooks.noop:NoopSettlementHook",
+    environment: Mapping[str, str] | None = None,
+) -> Contender:
     """Return this project with a settlement hook and further settings."""
     return Contender(
         name=name,
         workers=lambda processes: [_celery("worker.app", processes)],
         producer=_module("benchmarks.chio_producer"),
-        finished=_in_ledger(JobKind.SETTLEMENT, FinishedAs.SETTLED),
-        environment={"CHIO_SETTLEMENT_HOOK": hook, **more},
+        finished=in_ledger(JobKind.SETTLEMENT, FinishedAs.SETTLED),
+        environment={"CHIO_SETTLEMENT_HOOK": hook, **(environment or {})},
     )
 
 
-def stock(name: str, task: str, finished_in: int = effects.DONE_DATABASE, **more: str) -> Contender:
+def stock(
+    name: str, task: str, finished_in: int = effects.DONE_DATABASE, environment: Mapping[str, str] | None = None
+) -> Contender:
     """Return stock Celery with one of the tasks in `benchmarks.stock`."""
     return Contender(
         name=name,
@@ -108,12 +122,13 @@ def stock(name: str, task: str, finished_in: int = effects.DONE_DATABASE, **more
         workers=lambda processes: [(*_celery("benchmarks.stock", processes), "--without-heartbeat")],
         producer=_module("benchmarks.stock_producer"),
         finished=_in_database(finished_in),
-        environment={stock_producer.TASK_VARIABLE: task, **more},
+        environment={effects.TASK_VARIABLE: task, **(environment or {})},
     )
 
 
 CHIO: Final = own()
 CELERY: Final = stock("Celery", "stock.settle")
+CHIO_BATCHES: Final = own("chio-worker, batches", environment={effects.BATCH_SIZE_VARIABLE: "500"})
 #: What is written most often: no result is kept.
 CELERY_DEDUP: Final = stock("Celery, no result", "stock.settle_only_dedup", effects.SEEN_DATABASE)
 
@@ -123,9 +138,8 @@ def _peer(name: str, module: str, workers: Callable[[int], list[Arguments]], gro
         name=name,
         python=PEER_PYTHONS[group],
         workers=workers,
-        producer=_module(f"benchmarks.peers.{module}"),
+        producer=_module("benchmarks.peers.produce", module),
         finished=_in_database(effects.DONE_DATABASE),
-        environment={"CELERY_BROKER_URL": ""},
     )
 
 
@@ -180,7 +194,14 @@ PEERS: Final = (
         # Without a fork for each job.
         lambda processes: [
             _module(
-                "benchmarks.peers.rq_workers", "worker-pool", "peer", "-n", str(processes), "-w", "rq.SimpleWorker", "-q"
+                "benchmarks.peers.rq_workers",
+                "worker-pool",
+                "peer",
+                "-n",
+                str(processes),
+                "-w",
+                "rq.SimpleWorker",
+                "-q",
             )
         ],
     ),

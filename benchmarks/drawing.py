@@ -11,6 +11,7 @@ _GAP: Final = 8
 _LEFT: Final = 190
 _RIGHT: Final = 90
 _TOP: Final = 34
+_FONT: Final = 'font-family="sans-serif" font-size="13"'
 _OURS: Final = "#1f6f5c"
 _OTHERS: Final = "#9aa5b1"
 #: Bars whose label begins so are this project's.
@@ -22,8 +23,7 @@ def bars(chart: Chart) -> str:
     longest = max((value for _, value in chart.bars), default=0) or 1
     height = _TOP + len(chart.bars) * (_BAR_HEIGHT + _GAP)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" font-family="sans-serif"'
-        ' font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" {_FONT}>',
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="0" y="18" font-size="15">{escape(chart.title)} ({escape(chart.unit)})</text>',
     ]

@@ -15,6 +15,14 @@ import redis.asyncio
 
 #: Names the server in the environment of workers and producers: its address without a database.
 SERVER_VARIABLE: Final = "BENCHMARK_SERVER"
+#: Names the task that stock Celery's producer sends.
+TASK_VARIABLE: Final = "BENCHMARK_TASK"
+#: Names where the receiver of webhooks listens.
+RECEIVER_VARIABLE: Final = "BENCHMARK_RECEIVER"
+#: Names the partner that this project's deliveries go to.
+PARTNER_VARIABLE: Final = "BENCHMARK_PARTNER"
+#: Tells this project's producer how many jobs to pack into a message; one each where it is not set.
+BATCH_SIZE_VARIABLE: Final = "BENCHMARK_BATCH_SIZE"
 #: Databases of that server: the queue itself, the dedup marks, the recorded results, and counted tries.
 QUEUE_DATABASE: Final = 0
 SEEN_DATABASE: Final = 1
@@ -22,6 +30,8 @@ DONE_DATABASE: Final = 2
 TRIES_DATABASE: Final = 3
 #: How long both are kept, as this project keeps them, in seconds.
 TTL_S: Final = 172_800
+#: Bytes of a webhook's body.
+BODY_BYTES: Final = 1_000
 #: How often a job of the retry storm fails before it succeeds.
 FAILURES: Final = 2
 
@@ -75,3 +85,9 @@ def record(job_id: str) -> None:
 def fails(job_id: str) -> bool:
     """Count a try and tell whether it is one of those that fail."""
     return int(client(TRIES_DATABASE).incr(job_id)) <= FAILURES
+
+
+def delivery_body(job_id: str) -> str:
+    """Return a JSON body of about 1 kB."""
+    filler = "x" * (BODY_BYTES - len(job_id) - len('{"id":"","filler":""}'))
+    return f'{{"id":"{job_id}","filler":"{filler}"}}'

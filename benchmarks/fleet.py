@@ -17,7 +17,6 @@ from typing import Final, Self
 import psutil
 
 _KILL_LIMIT_S: Final = 10.0
-_MIB: Final = 1024 * 1024
 _SHOWN_CHARACTERS: Final = 3_000
 
 
@@ -86,13 +85,9 @@ class Fleet:
         """Return the processor time all of them took so far, children that ended included."""
         return sum(_cpu_s(process) for process in self._processes())
 
-    def resident_mib(self) -> float:
+    def resident_bytes(self) -> int:
         """Return the memory all of them hold, pages they share counted once for each."""
-        return sum(_resident_bytes(process) for process in self._processes()) / _MIB
-
-    def main_resident_mib(self) -> float:
-        """Return the memory of the programs themselves, without their children."""
-        return sum(_resident_bytes(psutil.Process(program.pid)) for program in self._programs) / _MIB
+        return sum(_resident_bytes(process) for process in self._processes())
 
     def _processes(self) -> Iterator[psutil.Process]:
         sessions = {program.pid for program in self._programs}

@@ -32,4 +32,5 @@ class UnreachableSettlementHook:
 
     def observe(self, observation: SettlementObservation) -> SettlementResult:
         """Fail."""
+        del observation
         raise HookTransientError("the rail is down")

@@ -1,4 +1,4 @@
-"""The page `docs/performance.md`, written from the results alone: no figure stands there that the harness did not make."""
+"""The page `docs/performance.md`, made of the results alone: every figure on it was measured by the harness."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +11,8 @@ from benchmarks.figures import Cell, Chart, Goal, Table
 #: Where the page and its pictures are, from the root of the checkout.
 PATH: Final = Path("docs/performance.md")
 PICTURES: Final = Path("docs/performance")
+
+GOAL_COLUMNS: Final = ("goal", "promised", "measured", "met")
 
 _INTRODUCTION: Final = """\
 # Performance
@@ -29,7 +31,9 @@ Compare figures inside one table only; how they relate is what carries over to o
 
 def page(document: Document) -> str:
     """Return the page's text."""
-    return "\n".join([_INTRODUCTION, *_goals(document), *(line for entry in document.entries for line in _entry(entry))])
+    return "\n".join(
+        [_INTRODUCTION, *_goals(document), *(line for entry in document.entries for line in _entry(entry))]
+    )
 
 
 def pictures(document: Document) -> dict[str, str]:
@@ -59,10 +63,21 @@ def write(document: Document, root: Path) -> None:
     (root / PATH).write_text(page(document), encoding="utf-8")
 
 
+def goal_rows(document: Document) -> list[tuple[str, str, str, str]]:
+    """Return the goals as they are shown."""
+    return [(goal.name, goal.goal, _measured(goal), _verdict(goal)) for goal in document.goals]
+
+
+def cell(value: Cell) -> str:
+    """Return a cell as it is shown."""
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:,}"
+
+
 def _goals(document: Document) -> Iterator[str]:
     yield "## Goals\n"
-    rows = [(goal.name, goal.goal, _measured(goal), _verdict(goal)) for goal in document.goals]
-    yield from _table(("goal", "promised", "measured", "met"), rows)
+    yield from _table(GOAL_COLUMNS, goal_rows(document))
     if any(entry.quick for entry in document.entries):
         yield "Scenarios marked *quick* were measured with small counts: they show that the harness works, not more.\n"
 
@@ -88,14 +103,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[s
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     for row in rows:
-        yield f"| {' | '.join(_cell(cell) for cell in row)} |"
+        yield f"| {' | '.join(cell(value) for value in row)} |"
     yield ""
-
-
-def _cell(cell: Cell) -> str:
-    if cell is None:
-        return "-"
-    return cell if isinstance(cell, str) else f"{cell:,}"
 
 
 def _measured(goal: Goal) -> str:

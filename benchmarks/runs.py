@@ -21,6 +21,7 @@ from benchmarks.fleet import Fleet, FleetError
 #: The share of a drain's jobs at which its clock stops.
 _MEASURED_SHARE: Final = 0.98
 _NS_PER_MS: Final = 1_000_000
+_BYTES_PER_MB: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Drained:
     worker_cpu_s_per_1000: float
     server_cpu_s_per_1000: float
     commands_per_job: float
-    resident_mib: float
+    resident_mb: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ def measured(bench: Bench, contender: Contender, fleet: Fleet, total: int, enque
         worker_cpu_s_per_1000=arithmetic.per_thousand(after.worker_cpu_s - before.worker_cpu_s, done),
         server_cpu_s_per_1000=arithmetic.per_thousand(after.server_cpu_s - before.server_cpu_s, done),
         commands_per_job=(after.commands - before.commands) / done,
-        resident_mib=fleet.resident_mib(),
+        resident_mb=fleet.resident_bytes() / _BYTES_PER_MB,
     )
 
 
@@ -129,12 +130,12 @@ def _recorded(bench: Bench) -> list[float]:
 
 
 def _wait_for(bench: Bench, contender: Contender, fleet: Fleet, count: int) -> None:
-    bench.wait_until(lambda: contender.finished(bench.client) >= count, f"{contender.name} finishes {count}", fleet)
+    bench.wait_for(lambda: contender.finished(bench.client), count, f"{contender.name} finishes jobs", fleet)
 
 
 def _wait_for_results(bench: Bench, fleet: Fleet, count: int) -> None:
     results = bench.client(effects.DONE_DATABASE)
-    bench.wait_until(lambda: results.dbsize() >= count, f"{count} results", fleet)
+    bench.wait_for(lambda: int(results.dbsize()), count, "results are recorded", fleet)
 
 
 def _look(bench: Bench, contender: Contender, fleet: Fleet) -> _Look:

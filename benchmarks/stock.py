@@ -11,8 +11,6 @@ import requests
 
 from benchmarks import effects
 
-#: Names the receiver of webhooks in the environment of workers.
-RECEIVER_VARIABLE: Final = "BENCHMARK_RECEIVER"
 #: Between the tries of a job that fails, as this project's workers are told too, in seconds.
 RETRY_COUNTDOWN_S: Final = 0.2
 #: How long a parked retry waits, in seconds.
@@ -21,6 +19,7 @@ _REQUEST_TIMEOUT_S: Final = 10
 
 app = celery.Celery("stock")
 app.conf.update(
+    broker_url=effects.url(),
     task_ignore_result=True,
     worker_prefetch_multiplier=64,
     task_default_queue="stock",
@@ -52,6 +51,7 @@ def fail_twice(self: celery.Task, job_id: str) -> None:
 @app.task(name="stock.park", bind=True, max_retries=5)
 def park(self: celery.Task, job_id: str) -> None:
     """Fail and come again in an hour."""
+    del job_id
     raise self.retry(countdown=PARKED_COUNTDOWN_S)
 
 

@@ -2,22 +2,20 @@
 
 import os
 from collections.abc import Sequence
-from typing import Final
 
-from benchmarks import producing, stock
-
-#: Names the task to send in the environment.
-TASK_VARIABLE: Final = "BENCHMARK_TASK"
+from benchmarks import effects, producing, stock
 
 
 def main() -> None:
     """Enqueue what the command line asks for."""
-    task = stock.app.tasks[os.environ[TASK_VARIABLE]]
+    task = stock.app.tasks[os.environ[effects.TASK_VARIABLE]]
+    receiver = os.environ.get(effects.RECEIVER_VARIABLE)
     with stock.app.producer_pool.acquire(block=True) as producer:
 
         def send_many(job_ids: Sequence[str]) -> None:
             for job_id in job_ids:
-                task.apply_async((job_id,), producer=producer)
+                arguments = (receiver, effects.delivery_body(job_id)) if receiver else (job_id,)
+                task.apply_async(arguments, producer=producer)
 
         producing.run(send_many)
 

@@ -34,6 +34,8 @@ class FailureConfirmed:
 
     reason: SettlementFailureReason = field(default=_CONFIRMED_FAILURE, kw_only=False)
     rule: str = ""
+    #: The partner wants no more deliveries at this address: the others wait until somebody looks into it.
+    disables_endpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,10 +106,21 @@ class Event(StrEnum):
 
     ESCALATION_FAILED = "escalation.failed", "The store did not answer; the next tick makes up for it.", "operation"
 
-    PARTNER_DISABLED = (
-        "partner.disabled",
-        "The partner wants no more deliveries; this process sends none until the partners are loaded again.",
+    PARTNER_STOPPED = (
+        "partner.stopped",
+        "The partner wants no more deliveries at this address; they wait until an operator enables it.",
         *("partner_id", "rule"),
+    )
+    PARTNER_SLOWED = (
+        "partner.slowed",
+        "The partner asked for patience; its deliveries wait.",
+        *("partner_id", "wait_ms"),
+    )
+    PARTNERS_RELOADED = "partners.reloaded", "The partner file was read again and is in force.", "count"
+    PARTNERS_REFUSED = (
+        "partners.refused",
+        "The partner file does not hold; the partners in force stay. Its problems follow.",
+        "count",
     )
     INCIDENT_OPENED = (
         "incident.opened",
@@ -131,6 +142,13 @@ class Event(StrEnum):
     JOB_HELD = "job.held", "An operator stopped the job at its next claim.", "job_id"
     JOB_RELEASED = "job.released", "An operator let a held job go on.", "job_id"
     JOB_CANCELLED = "job.cancelled", "An operator ended the job.", "job_id"
+
+    BATCH_ENDED = (
+        "batch.ended",
+        "A batch message ended: what became of its jobs; those that ended well have no line of their own.",
+        *("kind", "count", "settled", "skipped", "confirmed", "retried", "deferred", "pending", "dead_lettered"),
+        *("stale", "early", "given_back"),
+    )
 
     MESSAGE_QUARANTINED = (
         "message.quarantined",

@@ -95,7 +95,8 @@ class _Finding:
             case Verdict.SUCCESS_CONFIRMED:
                 return SuccessConfirmed(rule=self.rule, evidence_sha256=exchange.body_sha256)
             case Verdict.FAILURE_CONFIRMED:
-                return FailureConfirmed(reason=self._reason(self.code, exchange), rule=self.rule)
+                reason = self._reason(self.code, exchange)
+                return FailureConfirmed(reason=reason, rule=self.rule, disables_endpoint=self.disables_endpoint)
             case Verdict.ACCEPTED_PENDING_VERIFICATION:
                 return AcceptedPendingVerification(rule=self.rule)
             case Verdict.INDETERMINATE:

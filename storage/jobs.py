@@ -220,6 +220,8 @@ class WakeUp:
     queue: str
     attempt: int
     cause: WakeUpCause
+    #: A worker died in an attempt of this job before: it may have been the job's doing, so others keep away from it.
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,23 +260,3 @@ class LedgerCounts:
     retried: int = 0
     finished: Mapping[FinishedAs, int] = field(default_factory=dict)
     in_flight: Mapping[JobState, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateLimits:
-    """Bound one partner's traffic; None means no bound."""
-
-    max_per_second: float | None = None
-    max_concurrent: int | None = None
-    #: A worker that died inside the gate stops counting after this, in ms; longer than the hook's time limit.
-    entry_lease_ms: int = 60_000
-
-    @property
-    def rate_interval_ms(self) -> float:
-        """Return the time between two deliveries at the full rate, 0 without a bound."""
-        return 1_000 / self.max_per_second if self.max_per_second else 0.0
-
-    @property
-    def rate_slack_ms(self) -> float:
-        """Return how far ahead of the steady rate a burst may run: one second's worth, less the one delivery."""
-        return max(0.0, 1_000 - self.rate_interval_ms)

@@ -69,6 +69,10 @@ class Key(Enum):
     GATE_RATE = ("gate:rate:", "string")
     #: The instant in ms of the next turn of the deliveries held back from a partner, with an expiry.
     GATE_TURN = ("gate:turn:", "string")
+    #: Present while a partner that asked for patience is left alone, with an expiry.
+    GATE_SLOW = ("gate:slow:", "string")
+    #: The address of a partner that wants no more deliveries there.
+    GATE_STOP = ("gate:stop:", "string")
     #: The name of the application that uses the namespace.
     APPLICATION = ("application", "string")
     #: One quarantined message: raw, queue, reason, received, size, sha256.

@@ -54,7 +54,7 @@ def claim(state: MemoryState, job_id: str, attempt: int, lease: Lease) -> ClaimR
     if refusal := _refusal(row, attempt, now_ms):
         return Refused(why=refusal)
     if row.state is JobState.LEASED:
-        row.cause = ClaimCause.LEASE_EXPIRED
+        row.cause, row.alone = ClaimCause.LEASE_EXPIRED, True
     elif row.due_at_ms > now_ms:
         return NotDue(remaining_ms=row.due_at_ms - now_ms)
     return _leased(state, row, lease, now_ms)

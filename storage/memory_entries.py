@@ -29,7 +29,6 @@ class EntryTable:
         if request.idempotency_key in self.queued:
             return
         self.queued[request.idempotency_key] = request
-        self._resolved.forget(request.idempotency_key)
         if request.reason is ReconciliationReason.PENDING_VERIFICATION:
             bisect.insort(self._pending, _place(request))
 

@@ -5,10 +5,7 @@ import threading
 from collections import defaultdict
 
 from reliability.clock import Clock
-from storage.jobs import GateLimits
-
-#: How long a delivery waits that found the partner's places taken, in ms.
-FULL_WAIT_MS = 250
+from storage.gates import FULL_WAIT_MS, STOPPED_WAIT_MS, GateLimits, GateWait, HeldBy
 
 
 class InMemoryGateStorage:
@@ -20,19 +17,17 @@ class InMemoryGateStorage:
         self._inside: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._next_at_ms: defaultdict[str, float] = defaultdict(float)
         self._next_turn_at_ms: defaultdict[str, int] = defaultdict(int)
+        self._slow_until_ms: defaultdict[str, int] = defaultdict(int)
+        self._stopped: dict[str, str] = {}
 
-    def enter(self, partner_id: str, token: str, limits: GateLimits) -> int:
-        """Let the holder of the token in and return 0, or return how many ms to wait."""
+    def enter(self, partner_id: str, token: str, limits: GateLimits) -> GateWait | None:
+        """Let the holder of the token in and return None, or return what holds it back."""
         with self._lock:
             now_ms = self._clock.now_ms()
-            inside = {held: until for held, until in self._inside[partner_id].items() if until > now_ms}
-            self._inside[partner_id] = inside
-            if limits.max_concurrent is not None and len(inside) >= limits.max_concurrent:
-                return FULL_WAIT_MS
-            wait_ms = self._take_rate(partner_id, limits, now_ms)
-            if wait_ms == 0 and limits.max_concurrent is not None:
-                inside[token] = now_ms + limits.entry_lease_ms
-            return wait_ms
+            held = self._held_by(partner_id, limits.endpoint, now_ms) or self._bounded(partner_id, limits, now_ms)
+            if held is None and limits.max_concurrent is not None:
+                self._inside[partner_id][token] = now_ms + limits.entry_lease_ms
+            return held
 
     def leave(self, partner_id: str, token: str) -> None:
         """End the entry."""
@@ -46,6 +41,45 @@ class InMemoryGateStorage:
             turn_at_ms = max(self._next_turn_at_ms[partner_id], now_ms + wait_ms)
             self._next_turn_at_ms[partner_id] = turn_at_ms + spacing_ms
             return turn_at_ms - now_ms
+
+    def slow(self, partner_id: str, wait_ms: int) -> bool:
+        """Hold everything back for `wait_ms` from now."""
+        with self._lock:
+            now_ms, until_ms = self._clock.now_ms(), self._slow_until_ms[partner_id]
+            self._slow_until_ms[partner_id] = max(until_ms, now_ms + wait_ms)
+            return until_ms <= now_ms
+
+    def stop(self, partner_id: str, endpoint: str) -> bool:
+        """Hold everything to this address back until `resume`."""
+        with self._lock:
+            before = self._stopped.get(partner_id)
+            self._stopped[partner_id] = endpoint
+            return before != endpoint
+
+    def resume(self, partner_id: str) -> bool:
+        """End a stop and a plea for patience."""
+        with self._lock:
+            was_slow = self._slow_until_ms.pop(partner_id, 0) > self._clock.now_ms()
+            return self._stopped.pop(partner_id, None) is not None or was_slow
+
+    def held_by(self, partner_id: str, endpoint: str) -> GateWait | None:
+        """Return the stop or the plea that holds every delivery to this address back."""
+        with self._lock:
+            return self._held_by(partner_id, endpoint, self._clock.now_ms())
+
+    def _held_by(self, partner_id: str, endpoint: str, now_ms: int) -> GateWait | None:
+        if self._stopped.get(partner_id) == endpoint:
+            return GateWait(why=HeldBy.STOPPED, wait_ms=STOPPED_WAIT_MS)
+        patience_ms = self._slow_until_ms[partner_id] - now_ms
+        return GateWait(why=HeldBy.SLOWED, wait_ms=patience_ms) if patience_ms > 0 else None
+
+    def _bounded(self, partner_id: str, limits: GateLimits, now_ms: int) -> GateWait | None:
+        inside = {held: until for held, until in self._inside[partner_id].items() if until > now_ms}
+        self._inside[partner_id] = inside
+        if limits.max_concurrent is not None and len(inside) >= limits.max_concurrent:
+            return GateWait(why=HeldBy.FULL, wait_ms=FULL_WAIT_MS)
+        wait_ms = self._take_rate(partner_id, limits, now_ms)
+        return GateWait(why=HeldBy.RATE, wait_ms=wait_ms) if wait_ms else None
 
     def _take_rate(self, partner_id: str, limits: GateLimits, now_ms: int) -> int:
         """Take one from the rate (generic cell rate algorithm, a burst of one second), or return the wait in ms."""

@@ -69,13 +69,20 @@ class InMemoryJobStorage:
         with self._state.lock:
             return memory_admission.claim(self._state, job_id, attempt, lease)
 
-    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult]:
+    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult | Exception]:
         """Claim up to 1,024 attempts."""
         limits.check_batch(wanted)
         limits.check_lease(lease)
         for _, attempt in wanted:
             limits.check_attempt(attempt)
         return [self.claim(job_id, attempt, _numbered(lease, index)) for index, (job_id, attempt) in enumerate(wanted)]
+
+    def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
+        """Return when each job was finalised."""
+        limits.check_batch(job_ids)
+        with self._state.lock:
+            rows = [self._state.rows.get(job_id) for job_id in job_ids]
+            return [row.job.finalized_at if row else None for row in rows]
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         """Extend each lease that still holds."""
@@ -121,9 +128,7 @@ class InMemoryJobStorage:
             version = self._state.dead.versions.get(job_id, 0)
             if job is None or job_id in self._state.rows or not self._state.dead.remove(job_id):
                 return None
-            now_ms, digest = self._state.clock.now_ms(), job.digest
-            self._state.write_row(job, digest, now_ms, version)
-            self._state.marks.put(job_id, dedup_mark.mark_of(digest), now_ms)
+            self._state.write_row(job, job.digest, self._state.clock.now_ms(), version)
             self._state.counters[job.kind]["dead"] -= 1
             return WakeUp(job_id=job_id, kind=job.kind, queue=job.queue, attempt=0, cause=WakeUpCause.PARKED)
 

@@ -47,8 +47,10 @@ def _expire(state: MemoryState, row: Row, now_ms: int, taken: list[WakeUp]) -> N
         state.move(row, JobState.HELD, now_ms)
     else:
         taken.append(_wake(state, row, WakeUpCause.LEASE_EXPIRED, now_ms))
+    row.alone = True
 
 
 def _wake(state: MemoryState, row: Row, cause: WakeUpCause, now_ms: int) -> WakeUp:
     state.move(row, JobState.OUTSTANDING, state.lost_after(now_ms, row.wakeups))
-    return WakeUp(job_id=row.job.job_id, kind=row.job.kind, queue=row.job.queue, attempt=row.attempt, cause=cause)
+    job = row.job
+    return WakeUp(job_id=job.job_id, kind=job.kind, queue=job.queue, attempt=row.attempt, cause=cause, alone=row.alone)

@@ -44,10 +44,26 @@ class InMemoryReconciliationStorage:
             queued = list(self._state.entries.queued.values())
         return sorted(queued, key=lambda request: (request.created_at, request.idempotency_key))
 
-    def resolve(self, key: str) -> bool:
-        """Remove the entry and remember its key."""
+    def oldest(self, reason: ReconciliationReason, limit: int) -> Sequence[ReconciliationRequest]:
+        """Return up to `limit` requests of one reason, oldest first."""
+        limits.check_limit(limit)
+        return [request for request in self.queued_requests() if request.reason is reason][:limit]
+
+    def find(self, key: str) -> ReconciliationRequest | None:
+        """Return the request under this key."""
         with self._state.lock:
-            return self._state.entries.resolve(key, self._state.clock.now_ms())
+            return self._state.entries.queued.get(key)
+
+    def resolve(self, key: str) -> bool:
+        """Remove the entry and remember its key; a job that still waits for it becomes due as escalated."""
+        with self._state.lock:
+            request = self._state.entries.queued.get(key)
+            if request is None:
+                return False
+            self._state.entries.resolve(key, self._state.clock.now_ms())
+            if request.reason is ReconciliationReason.PENDING_VERIFICATION:
+                self._wake_awaiting(job_of(request))
+            return True
 
     def stale_pending(self, created_before: datetime, limit: int = 1000) -> Sequence[ReconciliationRequest]:
         """Return up to `limit` PendingVerification entries created at or before the instant, oldest first."""
@@ -58,14 +74,10 @@ class InMemoryReconciliationStorage:
     def escalate(self, key: str, replacement: ReconciliationRequest) -> bool:
         """Put the replacement in the entry's place and make its job due."""
         with self._state.lock:
-            now_ms = self._state.clock.now_ms()
-            if not self._state.entries.resolve(key, now_ms):
+            if not self._state.entries.resolve(key, self._state.clock.now_ms()):
                 return False
             self._state.entries.keep(replacement)
-            row = self._state.rows.get(job_of(replacement))
-            if row is not None and row.state is JobState.AWAITING:
-                row.due_at_ms, row.cause = now_ms, ClaimCause.ESCALATED
-                self._state.move(row, JobState.PARKED, now_ms)
+            self._wake_awaiting(job_of(replacement))
             return True
 
     def counts(self) -> dict[str, int]:
@@ -73,3 +85,9 @@ class InMemoryReconciliationStorage:
         with self._state.lock:
             tags = Counter(request.reason for request in self._state.entries.queued.values())
         return {reason.value: tags[reason] for reason in ReconciliationReason}
+
+    def _wake_awaiting(self, job_id: str) -> None:
+        row = self._state.rows.get(job_id)
+        if row is not None and row.state is JobState.AWAITING:
+            row.due_at_ms, row.cause = self._state.clock.now_ms(), ClaimCause.ESCALATED
+            self._state.move(row, JobState.PARKED, row.due_at_ms)

@@ -39,6 +39,8 @@ class Row:
     cause: ClaimCause = ClaimCause.DUE
     #: The operator wants it held when its running attempt ends.
     hold: bool = False
+    #: A worker died in one of its attempts.
+    alone: bool = False
 
     @property
     def order(self) -> tuple[int, bytes]:

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from reliability.circuit import CircuitState
 from reliability.dead_letter import DeadLetterRecord
-from reliability.reconciliation import ReconciliationRequest
+from reliability.reconciliation import ReconciliationReason, ReconciliationRequest
+from storage.gates import GateLimits, GateWait
 from storage.jobs import (
     Admission,
     AdmitAndClaimResult,
@@ -20,7 +21,6 @@ from storage.jobs import (
     ClaimResult,
     Finish,
     FinishedAs,
-    GateLimits,
     JobKind,
     JobRow,
     JobState,
@@ -73,8 +73,12 @@ class JobStorage(Protocol):
         """
         ...
 
-    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult]:
-        """Claim up to 1,024 (job id, attempt) pairs with one exchange; each token is the lease's plus its index."""
+    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult | Exception]:
+        """Claim up to 1,024 (id, attempt) pairs with one exchange, tokens numbered; an error stands in its place."""
+        ...
+
+    def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
+        """Return when each job was finalised, in order, with one exchange; None for one without a row."""
         ...
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
@@ -207,8 +211,20 @@ class ReconciliationStorage(Protocol):
         """Return every queued request, oldest first."""
         ...
 
+    def oldest(self, reason: ReconciliationReason, limit: int) -> Sequence[ReconciliationRequest]:
+        """Return up to `limit` requests of one reason, oldest first, by index: the cost follows the number returned."""
+        ...
+
+    def find(self, key: str) -> ReconciliationRequest | None:
+        """Return the request under this key; None if it is not queued."""
+        ...
+
     def resolve(self, key: str) -> bool:
-        """Remove the entry and remember its key so that it is not queued again; False if it is not queued."""
+        """
+        Remove the entry and remember its key so that it is not queued again; False if it is not queued.
+
+        A job that still waits for this receipt becomes due as `ESCALATED`: nothing else would ever wake it.
+        """
         ...
 
     def stale_pending(self, created_before: datetime, limit: int = 1000) -> Sequence[ReconciliationRequest]:
@@ -243,11 +259,12 @@ class CircuitStorage(Protocol):
 class GateStorage(Protocol):
     """Bound how fast and how many at once deliveries go to one partner, over the whole fleet."""
 
-    def enter(self, partner_id: str, token: str, limits: GateLimits) -> int:
+    def enter(self, partner_id: str, token: str, limits: GateLimits) -> GateWait | None:
         """
-        Let the holder of the token in and return 0, or return how many ms to wait before asking again.
+        Let the holder of the token in and return None, or return what holds it back.
 
-        An entry that is not left is given up after `limits.entry_lease_ms`.
+        A stop comes before a plea for patience, both before the bounds. Only a bound on how many are on their way at
+        once keeps the entry; one that is not left is given up after `limits.entry_lease_ms`.
         """
         ...
 
@@ -261,4 +278,20 @@ class GateStorage(Protocol):
 
         Deliveries that wait for one partner come back one after the other instead of all at once.
         """
+        ...
+
+    def slow(self, partner_id: str, wait_ms: int) -> bool:
+        """Hold everything back for `wait_ms` from now; never shortens. Tell whether nothing was held back before."""
+        ...
+
+    def stop(self, partner_id: str, endpoint: str) -> bool:
+        """Hold everything to this address back until `resume`; tell whether it was not stopped before."""
+        ...
+
+    def resume(self, partner_id: str) -> bool:
+        """End a stop and a plea for patience; tell whether there was one."""
+        ...
+
+    def held_by(self, partner_id: str, endpoint: str) -> GateWait | None:
+        """Return the stop or the plea that holds every delivery to this address back; asking changes nothing."""
         ...

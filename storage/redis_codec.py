@@ -25,7 +25,7 @@ from storage.jobs import (
     WakeUpCause,
 )
 
-_WAKE_UP_WIDTH = 5
+_WAKE_UP_WIDTH = 6
 
 
 def admission(reply: bytes) -> Admission:
@@ -58,7 +58,7 @@ def claim_result(job_id: str, token: str, reply: Sequence[Any]) -> ClaimResult:
             raise InvalidRecordError(f"job {job_id!r}", "expected a payload beside the row, got none; cancel the job")
 
 
-def wake_ups(reply: Sequence[bytes]) -> list[WakeUp]:
+def wake_ups(reply: Sequence[Any]) -> list[WakeUp]:
     """Read the reply of `due`."""
     rows = (reply[start : start + _WAKE_UP_WIDTH] for start in range(0, len(reply), _WAKE_UP_WIDTH))
     return [
@@ -68,8 +68,9 @@ def wake_ups(reply: Sequence[bytes]) -> list[WakeUp]:
             queue=queue.decode(),
             attempt=int(attempt),
             cause=WakeUpCause(cause.decode()),
+            alone=bool(alone),
         )
-        for job_id, kind, queue, attempt, cause in rows
+        for job_id, kind, queue, attempt, cause, alone in rows
     ]
 
 

@@ -1,42 +1,61 @@
-"""Bound each partner's traffic over the whole fleet, in Redis. A partner without bounds costs no round trip."""
+"""Bound each partner's traffic over the whole fleet, in Redis."""
 
 import redis
 
-from storage import redis_client
-from storage.jobs import GateLimits
+from storage.gates import FULL_WAIT_MS, STOPPED_WAIT_MS, GateLimits, GateWait, HeldBy
 from storage.keys import Key, Keys
-from storage.memory_gates import FULL_WAIT_MS
-from storage.scripts import Call, Script, Scripts
+from storage.scripts import Argument, Call, Script, Scripts
+
+_HELD_BY = {b"stopped": HeldBy.STOPPED, b"slowed": HeldBy.SLOWED, b"full": HeldBy.FULL, b"rate": HeldBy.RATE}
+_FIXED_WAIT_MS = {HeldBy.STOPPED: STOPPED_WAIT_MS, HeldBy.FULL: FULL_WAIT_MS}
 
 
 class RedisGateStorage:
     """Keep the gates in Redis, on its clock."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
-        self._client = client
         self._keys = keys
         self._scripts = Scripts(client, keys)
 
-    def enter(self, partner_id: str, token: str, limits: GateLimits) -> int:
-        """Let the holder of the token in and return 0, or return how many ms to wait."""
-        if limits.max_concurrent is None and limits.max_per_second is None:
-            return 0
-        arguments = (
-            partner_id,
-            token,
-            limits.max_concurrent or 0,
-            limits.entry_lease_ms,
-            f"{limits.rate_interval_ms:.6f}",
-            f"{limits.rate_slack_ms:.6f}",
-            FULL_WAIT_MS,
-        )
-        return int(self._scripts.run(Call(Script.GATE_ENTER, partner_id, arguments)))
+    def enter(self, partner_id: str, token: str, limits: GateLimits) -> GateWait | None:
+        """Let the holder of the token in and return None, or return what holds it back."""
+        bounds = (limits.max_concurrent or 0, limits.entry_lease_ms)
+        rate = (f"{limits.rate_interval_ms:.6f}", f"{limits.rate_slack_ms:.6f}")
+        arguments = (partner_id, token, limits.endpoint, *bounds, *rate)
+        answer, wait_ms = self._scripts.run(Call(Script.GATE_ENTER, partner_id, arguments))
+        if answer == b"in":
+            return None
+        why = _HELD_BY[answer]
+        return GateWait(why=why, wait_ms=_FIXED_WAIT_MS.get(why, int(wait_ms)))
 
     def leave(self, partner_id: str, token: str) -> None:
         """End the entry."""
-        with redis_client.translated("gate_leave", partner_id):
-            self._client.zrem(self._keys.of(Key.GATE_INSIDE, partner_id), token)
+        self._scripts.command("gate_leave", partner_id, "ZREM", self._keys.of(Key.GATE_INSIDE, partner_id), token)
 
     def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
         """Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`."""
         return int(self._scripts.run(Call(Script.GATE_TURN, partner_id, (partner_id, wait_ms, spacing_ms))))
+
+    def slow(self, partner_id: str, wait_ms: int) -> bool:
+        """Hold everything back for `wait_ms` from now."""
+        return bool(self._scripts.run(Call(Script.GATE_SLOW, partner_id, (partner_id, wait_ms))))
+
+    def stop(self, partner_id: str, endpoint: str) -> bool:
+        """Hold everything to this address back until `resume`."""
+        return bool(self._scripts.run(Call(Script.GATE_STOP, partner_id, (partner_id, endpoint))))
+
+    def resume(self, partner_id: str) -> bool:
+        """End a stop and a plea for patience."""
+        kept = (self._keys.of(Key.GATE_STOP, partner_id), self._keys.of(Key.GATE_SLOW, partner_id))
+        return bool(self._scripts.command("gate_resume", partner_id, "DEL", *kept))
+
+    def held_by(self, partner_id: str, endpoint: str) -> GateWait | None:
+        """Return the stop or the plea that holds every delivery to this address back."""
+        commands: list[tuple[Argument, ...]] = [
+            ("GET", self._keys.of(Key.GATE_STOP, partner_id)),
+            ("PTTL", self._keys.of(Key.GATE_SLOW, partner_id)),
+        ]
+        stopped, patience_ms = self._scripts.commands("gate_held_by", partner_id, commands)
+        if stopped == endpoint.encode():
+            return GateWait(why=HeldBy.STOPPED, wait_ms=STOPPED_WAIT_MS)
+        return GateWait(why=HeldBy.SLOWED, wait_ms=patience_ms) if patience_ms > 0 else None

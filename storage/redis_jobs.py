@@ -91,8 +91,8 @@ class RedisJobStorage:
         reply = self._scripts.run(_claim_call(job_id, attempt, lease, lease.token))
         return redis_codec.claim_result(job_id, lease.token, reply)
 
-    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult]:
-        """Claim up to 1,024 attempts with one exchange."""
+    def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult | Exception]:
+        """Claim up to 1,024 attempts with one exchange; a pair's error is returned in its place."""
         limits.check_batch(wanted)
         limits.check_lease(lease)
         tokens = [f"{lease.token}{index}" for index in range(len(wanted))]
@@ -101,9 +101,16 @@ class RedisJobStorage:
         ]
         replies = self._scripts.run_many(calls)
         return [
-            redis_codec.claim_result(job_id, token, _checked(reply, Script.CLAIM, job_id))
+            _claim_answer(job_id, token, reply)
             for (job_id, _), token, reply in zip(wanted, tokens, replies, strict=True)
         ]
+
+    def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
+        """Return when each job was finalised, with one exchange."""
+        limits.check_batch(job_ids)
+        commands = [("HGET", self._keys.of(Key.JOB, job_id), "finalized") for job_id in job_ids]
+        replies = self._scripts.commands("finalized_at_many", "a batch", commands)
+        return [None if reply is None else int(reply) for reply in replies]
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         """Extend each lease that still holds."""
@@ -150,7 +157,7 @@ class RedisJobStorage:
 
     def replay(self, job_id: str) -> WakeUp | None:
         """Turn a dead letter with a kept payload back into a row at attempt 0."""
-        reply = self._run(Script.REPLAY, job_id, job_id, self._options.dedup_ttl_s, self._options.lost_message_slack_ms)
+        reply = self._run(Script.REPLAY, job_id, job_id, self._options.lost_message_slack_ms)
         if reply is None:
             return None
         kind, queue = JobKind(reply[0].decode()), reply[1].decode()
@@ -211,6 +218,13 @@ class RedisJobStorage:
 def _claim_call(job_id: str, attempt: int, lease: Lease, token: str) -> Call:
     limits.check_attempt(attempt)
     return Call(Script.CLAIM, job_id, (job_id, attempt, lease.owner, token, lease.lease_ms))
+
+
+def _claim_answer(job_id: str, token: str, reply: Any) -> ClaimResult | Exception:
+    try:
+        return redis_codec.claim_result(job_id, token, _checked(reply, Script.CLAIM, job_id))
+    except (InvalidInputError, StorageUnavailableError) as error:
+        return error
 
 
 def _refusal(claim: Claim, transition: Transition) -> InvalidInputError | None:

@@ -16,6 +16,13 @@ from storage.options import LedgerOptions
 from storage.redis_transitions import RECONCILIATION_QUEUE, entry_arguments
 from storage.scripts import Argument, Call, Script, Scripts
 
+#: The id of no job.
+_NOBODY = ""
+_INDEXES = {
+    ReconciliationReason.INDETERMINATE: Key.RECONCILE_INDETERMINATE,
+    ReconciliationReason.PENDING_VERIFICATION: Key.RECONCILE_PENDING,
+}
+
 
 class RedisReconciliationStorage:
     """Keep the queue in one namespace of a Redis or Valkey server."""
@@ -41,9 +48,28 @@ class RedisReconciliationStorage:
         requests = (ReconciliationRequest.from_json(entry) for entry in stored)
         return sorted(requests, key=lambda request: (request.created_at, request.idempotency_key))
 
+    def oldest(self, reason: ReconciliationReason, limit: int) -> Sequence[ReconciliationRequest]:
+        """Return up to `limit` requests of one reason, oldest first."""
+        limits.check_limit(limit)
+        index = self._keys.of(_INDEXES[reason])
+        found = self._scripts.command("oldest", RECONCILIATION_QUEUE, "ZRANGE", index, 0, limit - 1)
+        if not found:
+            return []
+        stored = self._scripts.command("oldest", RECONCILIATION_QUEUE, "HMGET", self._keys.of(Key.RECONCILE), *found)
+        # One that was resolved between the two looks is not queued any more.
+        return [ReconciliationRequest.from_json(entry) for entry in stored if entry is not None]
+
+    def find(self, key: str) -> ReconciliationRequest | None:
+        """Return the request under this key."""
+        stored = self._scripts.command("find", key, "HGET", self._keys.of(Key.RECONCILE), key)
+        return None if stored is None else ReconciliationRequest.from_json(stored)
+
     def resolve(self, key: str) -> bool:
-        """Remove the entry and remember its key."""
-        return bool(self._run(Script.RECONCILE_RESOLVE, key, key, self._options.resolved_ttl_s))
+        """Remove the entry and remember its key; a job that still waits for it becomes due as escalated."""
+        stored = self._scripts.command("resolve", key, "HGET", self._keys.of(Key.RECONCILE), key)
+        if stored is None:
+            return False
+        return bool(self._run(Script.RECONCILE_RESOLVE, key, key, self._options.resolved_ttl_s, _waiting_job(stored)))
 
     def stale_pending(self, created_before: datetime, limit: int = 1000) -> Sequence[ReconciliationRequest]:
         """Return up to `limit` PendingVerification entries created at or before the instant, oldest first."""
@@ -66,6 +92,15 @@ class RedisReconciliationStorage:
 
     def _run(self, script: Script, subject: str, *arguments: Argument) -> Any:
         return self._scripts.run(Call(script, subject, arguments))
+
+
+def _waiting_job(stored: bytes) -> str:
+    try:
+        request = ReconciliationRequest.from_json(stored)
+    except InvalidRecordError:
+        # An operator has to be able to remove an entry that nobody can read.
+        return _NOBODY
+    return job_of(request) if request.reason is ReconciliationReason.PENDING_VERIFICATION else _NOBODY
 
 
 def _decoded(key: str, stored: bytes | None) -> ReconciliationRequest:

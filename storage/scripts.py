@@ -43,6 +43,8 @@ class Script(StrEnum):
     DEAD_TAKE = "dead_take"
     DUE = "due"
     GATE_ENTER = "gate_enter"
+    GATE_SLOW = "gate_slow"
+    GATE_STOP = "gate_stop"
     GATE_TURN = "gate_turn"
     HOLD = "hold"
     MARK_CONSUMED = "mark_consumed"
@@ -131,6 +133,22 @@ class Scripts:
         """
         with redis_client.translated(operation, subject):
             return self._send(*command)
+
+    def commands(self, operation: str, subject: str, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+        """
+        Run plain commands with one exchange, each on its own, and return their replies.
+
+        Raises:
+            StorageUnavailableError: The server did not answer, or refused one of them.
+
+        """
+        if not commands:
+            return []
+        with redis_client.translated(operation, subject):
+            replies = self._exchange(commands)
+            for refused in (reply for reply in replies if isinstance(reply, redis.RedisError)):
+                raise refused
+            return replies
 
     def _command(self, call: Call) -> tuple[Argument, ...]:
         return ("EVALSHA", digest_of(call.script), 1, self._namespace, *call.arguments)

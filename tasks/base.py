@@ -5,7 +5,6 @@ Decides nothing about when to retry: `reliability.retry` does, and a flow hands 
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -14,16 +13,13 @@ from celery.exceptions import Reject, Retry
 
 from reliability.errors import InvalidInputError
 from reliability.events import Event
-from tasks import crash_points
+from tasks import attempt_flow, countdowns, crash_points, shown
 from tasks.crash_points import CrashPoint
 from tasks.emit import warn
 from tasks.runtime import Runtime
 
 #: A message that met an unreachable store comes again after this, spending no attempt.
-UNREACHABLE_RETRY_MS: Final = 5_000
-
-#: The only arguments whose values may be shown by Flower, events and logs.
-SHOWN_ARGUMENTS: Final = frozenset({"job_id", "attempt"})
+UNREACHABLE_RETRY_MS: Final = attempt_flow.UNREACHABLE_DELAY_MS
 
 
 class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
@@ -49,19 +45,17 @@ class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
         routing_key = str((self.request.delivery_info or {}).get("routing_key", ""))
         return routing_key.rpartition(".")[2]
 
-    def come_back(self, countdown_s: float, **kwargs: str | int) -> NoReturn:
+    def come_back(self, countdown_s: float, **kwargs: object) -> NoReturn:
         """Schedule this task again under the same task id, as a Celery retry; with new arguments if any are given."""
         arguments: dict[str, Any] = kwargs or self.request.kwargs
-        # What Flower shows of the arguments: ids and numbers, never an observation (promise P6).
-        shown = {name: value for name, value in arguments.items() if name in SHOWN_ARGUMENTS}
         raise self.retry(
             args=(),
             kwargs=arguments,
-            countdown=in_steps(countdown_s, self.runtime.countdown_step_s),
+            countdown=countdowns.kept_by(self.app, countdown_s),
             # Celery would pass on the exchange alone, and RabbitMQ's delays ask for the queue.
             queue=self.queue,
             argsrepr="()",
-            kwargsrepr=repr(shown),
+            kwargsrepr=shown.arguments(arguments),
         )
 
     def retry(self, *args: Any, **options: Any) -> Any:
@@ -86,8 +80,3 @@ class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
         raw = json.dumps(kwargs, default=repr).encode()
         self.runtime.quarantine.keep(raw, self.queue, f"invalid_message:{error.field}")
         warn(Event.MESSAGE_QUARANTINED, queue=self.queue, field=error.field)
-
-
-def in_steps(countdown_s: float, step_s: int) -> float:
-    """Round a countdown up to what the broker can count in; 0 is exact."""
-    return math.ceil(countdown_s / step_s) * step_s if step_s else countdown_s

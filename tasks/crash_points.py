@@ -81,7 +81,7 @@ class CrashPoint(StrEnum):
     QUARANTINE_AFTER_STORE = "quarantine_after_store"
     #: A receipt is applied; its message is not acknowledged.
     CONFIRM_AFTER_STORE = "confirm_after_store"
-    #: Entries are escalated and their jobs due; nothing was reported.
+    #: Entries are escalated and their jobs due; the next one was not reported.
     ESCALATE_AFTER_STORE = "escalate_after_store"
     #: A dead job is back in the ledger; its message was not sent.
     REPLAY_AFTER_STORE = "replay_after_store"

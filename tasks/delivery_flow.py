@@ -5,11 +5,12 @@ It takes the road of a settlement with two additions: the partner's circuit is a
 accepted delivery waits for its receipt. The retry is decided in `reliability.delivery`.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, assert_never
 
-from reliability import circuit, delivery, outcomes
+from reliability import delivery, outcomes
 from reliability.clock import Clock
 from reliability.delivery import (
     AcceptedPendingVerification,
@@ -60,6 +61,16 @@ class Jitter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryQuestion:
+    """Hold a claim whose hook is to be asked: the partner's gate has let its request in."""
+
+    claim: Claim
+    subject: DeliveryRequest
+    terms: PartnerTerms
+    entered: Entered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFlow:
     """Hold what one attempt needs."""
 
@@ -69,12 +80,47 @@ class DeliveryFlow:
     clock: Clock
     jitter: Jitter
 
+    @property
+    def asks_many(self) -> Callable[[Sequence[DeliveryQuestion]], Sequence[object]] | None:
+        """Return what asks the hook to send many with one call; None where it offers none."""
+        hook = self.hook
+        if not isinstance(hook, hooks.BatchDeliveryHook):
+            return None
+        return lambda questions: hook.send_many([question.subject for question in questions])
+
+    @property
+    def asks_async(self) -> Callable[[DeliveryQuestion], Awaitable[object]] | None:
+        """Return what asks the hook on its loop; None where it offers none."""
+        hook = self.hook
+        if not isinstance(hook, hooks.AsyncDeliveryHook):
+            return None
+        return lambda question: hook.send_async(question.subject)
+
     def run(self, claim: Claim) -> steps.Step:
         """
         Run the claimed attempt and say what follows. Never raises for anything a hook does.
 
         Raises:
             StorageUnavailableError: if the circuit cannot be asked; nothing was sent and the lease runs out.
+
+        """
+        begun = self.begin(claim)
+        if not isinstance(begun, DeliveryQuestion):
+            return begun
+        try:
+            answer = _answer(self.hook.send, begun.subject)
+        except BaseException:
+            # The process is told to end: give the partner's place back.
+            self._leave(begun, Indeterminate())
+            raise
+        return self.conclude(begun, answer)
+
+    def begin(self, claim: Claim) -> steps.Step | DeliveryQuestion:
+        """
+        Read the request and ask the partner's gate; a step where nothing is to be sent now.
+
+        Raises:
+            StorageUnavailableError: as `run`.
 
         """
         try:
@@ -85,48 +131,37 @@ class DeliveryFlow:
         if terms is None:
             # Admission refuses unknown partners, so this one was removed since: an operator replays when it is back.
             return _dead(claim, SettlementFailureReason.from_detail(SettlementFailureCode.UNSUPPORTED, "partner gone"))
-        return self._attempt(claim, request, terms)
+        return self._begin(claim, request, terms)
 
-    def _attempt(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms) -> steps.Step:
+    def conclude(self, question: DeliveryQuestion, answer: object) -> steps.Step:
+        """Leave the gate and say what follows the hook's answer, which may be the exception it raised."""
+        outcome = checked(answer)
+        self._leave(question, outcome)
+        return self._step(question.claim, question.subject, question.terms, outcome)
+
+    def _begin(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms) -> steps.Step | DeliveryQuestion:
         match claim.cause:
             case ClaimCause.LEASE_EXPIRED:
                 return self._step(claim, request, terms, Indeterminate(reason=_LEASE_EXPIRED, rule="lease.expired"))
             case ClaimCause.ESCALATED:
                 return self._step(claim, request, terms, self._verify(request))
             case ClaimCause.DUE:
-                return self._send(claim, request, terms)
+                entered = self.gate.enter(request.partner_id, terms.limits)
+                if isinstance(entered, HeldBack):
+                    return self._hold_back(claim, terms, entered)
+                return DeliveryQuestion(claim=claim, subject=request, terms=terms, entered=entered)
             case _:
                 assert_never(claim.cause)
 
-    def _send(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms) -> steps.Step:
-        entered = self.gate.enter(request.partner_id, terms.limits)
-        if isinstance(entered, HeldBack):
-            return self._hold_back(claim, terms, entered)
-        outcome: DeliveryOutcome = Indeterminate()
-        try:
-            outcome = self._ask_hook(request)
-        finally:
-            self._leave(request, terms, entered, outcome)
-        return self._step(claim, request, terms, outcome)
-
-    def _leave(self, request: DeliveryRequest, terms: PartnerTerms, entered: Entered, outcome: DeliveryOutcome) -> None:
-        self.gate.leave(request.partner_id, terms.limits, entered, circuit.signal_of(outcome))
-
-    def _ask_hook(self, request: DeliveryRequest) -> DeliveryOutcome:
-        try:
-            return checked(self.hook.send(request))
-        except Exception as error:  # noqa: BLE001 - a hook is user code: whatever it raises leaves the outcome unknown
-            return raised(error)
+    def _leave(self, question: DeliveryQuestion, outcome: DeliveryOutcome) -> None:
+        self.gate.leave(question.subject.partner_id, question.terms.limits, question.entered, outcome)
 
     def _verify(self, request: DeliveryRequest) -> DeliveryOutcome:
         """Ask a hook that can verify; a delivery still without a receipt counts as one failed attempt."""
         unconfirmed = Indeterminate(reason=_NO_RECEIPT, rule="receipt.late")
         if not isinstance(self.hook, hooks.VerifyingDeliveryHook):
             return unconfirmed
-        try:
-            outcome = checked(self.hook.verify(request))
-        except Exception as error:  # noqa: BLE001 - as in _ask_hook
-            return raised(error)
+        outcome = checked(_answer(self.hook.verify, request))
         return unconfirmed if isinstance(outcome, AcceptedPendingVerification) else outcome
 
     def _hold_back(self, claim: Claim, terms: PartnerTerms, held: HeldBack) -> steps.Step:
@@ -178,7 +213,13 @@ class DeliveryFlow:
 
 
 def checked(answer: object) -> DeliveryOutcome:
-    """Hold a hook to its contract: an answer that is no outcome says nothing about what the partner has."""
+    """
+    Hold a hook to its contract: an answer that is no outcome says nothing about what the partner has.
+
+    An exception is the outcome it stands for.
+    """
+    if isinstance(answer, Exception):
+        return raised(answer)
     if isinstance(answer, DeliveryOutcome):
         return answer
     detail = f"the hook answered a {type(answer).__name__}"
@@ -191,6 +232,13 @@ def raised(error: Exception) -> DeliveryOutcome:
     if isinstance(result, outcomes.Permanent):
         return FailureConfirmed(reason=result.reason, rule="hook.raised")
     return Indeterminate(reason=result.reason, rule="hook.raised")
+
+
+def _answer(ask: Callable[[DeliveryRequest], object], request: DeliveryRequest) -> object:
+    try:
+        return ask(request)
+    except Exception as error:  # noqa: BLE001 - a hook is user code: whatever it raises leaves the outcome unknown
+        return error
 
 
 def _dead(claim: Claim, reason: SettlementFailureReason) -> steps.Step:

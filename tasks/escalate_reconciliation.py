@@ -29,8 +29,8 @@ class EscalateReconciliation(RuntimeTask):
         except StorageUnavailableError as error:
             warn(Event.ESCALATION_FAILED, operation=error.operation)
             return 0
-        crash_points.reach(CrashPoint.ESCALATE_AFTER_STORE)
         for request in escalated:
+            crash_points.reach(CrashPoint.ESCALATE_AFTER_STORE)
             emit(
                 Event.RECONCILIATION_ESCALATED,
                 job_id=job_ids.job_of(request),

@@ -26,3 +26,5 @@ SCHEMA_HEADER: Final = "schema"
 
 #: Which task runs one attempt of a job of this kind.
 TASK_OF_KIND: Final = {JobKind.SETTLEMENT: OBSERVE_SETTLEMENT, JobKind.DELIVERY: SEND_DELIVERY}
+#: Which task runs attempts of many jobs of this kind.
+BATCH_TASK_OF_KIND: Final = {JobKind.SETTLEMENT: OBSERVE_SETTLEMENTS, JobKind.DELIVERY: SEND_DELIVERIES}

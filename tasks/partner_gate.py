@@ -1,25 +1,29 @@
 """
-What is asked before a delivery leaves and told after it: the partner's circuit, rate and concurrency.
+What is asked before a delivery leaves and told after it: the partner's circuit, rate and concurrency, and its wishes.
 
 Waiting here spends no attempt. The state machine is `reliability.circuit`; the store only compares and sets, so of
-all workers one probes and each incident is told once.
+all workers one probes and each incident is told once. A partner that asks for patience, or for no more deliveries, is
+heeded by the whole fleet.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from reliability import circuit
 from reliability.clock import Clock
+from reliability.delivery import DeliveryOutcome, FailureConfirmed, Indeterminate
 from reliability.errors import StorageUnavailableError
 from reliability.events import Event
-from storage.jobs import GateLimits
+from storage.gates import GateLimits
 from storage.protocols import CircuitStorage, GateStorage
 from tasks.emit import emit, warn
 
 #: Deliveries held back by one partner come back at most this often: 50 a second.
 RETURN_SPACING_MS: Final = 20
+#: A partner that asked for more patience than this is asked again after it, in ms: one hour.
+MAX_PATIENCE_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class PartnerGate:
     gates: GateStorage
     clock: Clock
     new_token: Callable[[], str]
+    #: A probe or an entry whose worker died is given up after this at the earliest: no hook runs as long, in ms.
+    min_lease_ms: int = 0
 
     def enter(self, partner_id: str, limits: PartnerLimits) -> Entered | HeldBack:
         """
@@ -65,9 +71,10 @@ class PartnerGate:
         """
         token = self.new_token()
         # The gate comes first: a probe that was granted and then held back would block the circuit for a while.
-        wait_ms = self.gates.enter(partner_id, token, limits.gate)
-        if wait_ms > 0:
-            return self._held_back(partner_id, wait_ms, "rate limit")
+        entry_lease_ms = max(limits.gate.entry_lease_ms, self.min_lease_ms)
+        held = self.gates.enter(partner_id, token, replace(limits.gate, entry_lease_ms=entry_lease_ms))
+        if held is not None:
+            return self._held_back(partner_id, held.wait_ms, held.why)
         permission = self._ask(partner_id, limits.circuit, token)
         match permission:
             case circuit.Send():
@@ -75,17 +82,36 @@ class PartnerGate:
             case circuit.Probe():
                 return Entered(token=token, is_probe=True)
             case circuit.Wait(remaining_ms=remaining_ms):
-                self.gates.leave(partner_id, token)
+                self._leave_gate(partner_id, limits, token)
                 return self._held_back(partner_id, remaining_ms, "circuit open")
             case _:
                 assert_never(permission)
 
-    def leave(self, partner_id: str, limits: PartnerLimits, entered: Entered, signal: circuit.Signal) -> None:
+    def leave(self, partner_id: str, limits: PartnerLimits, entered: Entered, outcome: DeliveryOutcome) -> None:
         """Tell what became of the delivery. An unreachable store is left alone: leases give up what was not told."""
-        report = circuit.Report(signal=signal, probe_token=entered.token if entered.is_probe else None)
+        probe_token = entered.token if entered.is_probe else None
+        report = circuit.Report(signal=circuit.signal_of(outcome), probe_token=probe_token)
         with suppress(StorageUnavailableError):
-            self.gates.leave(partner_id, entered.token)
+            self._leave_gate(partner_id, limits, entered.token)
+            self._heed(partner_id, limits, outcome)
             self._tell(partner_id, limits.circuit, report)
+
+    def _leave_gate(self, partner_id: str, limits: PartnerLimits, token: str) -> None:
+        # Only a bound on how many are on their way keeps entries; without one a round trip is saved.
+        if limits.gate.max_concurrent is not None:
+            self.gates.leave(partner_id, token)
+
+    def _heed(self, partner_id: str, limits: PartnerLimits, outcome: DeliveryOutcome) -> None:
+        match outcome:
+            case FailureConfirmed(disables_endpoint=True, rule=rule):
+                if self.gates.stop(partner_id, limits.gate.endpoint):
+                    warn(Event.PARTNER_STOPPED, partner_id=partner_id, rule=rule)
+            case Indeterminate(counts_for_breaker=False, retry_after_ms=int(asked_ms)) if asked_ms > 0:
+                wait_ms = min(asked_ms, MAX_PATIENCE_MS)
+                if self.gates.slow(partner_id, wait_ms):
+                    warn(Event.PARTNER_SLOWED, partner_id=partner_id, wait_ms=wait_ms)
+            case _:
+                pass
 
     def _held_back(self, partner_id: str, wait_ms: int, why: str) -> HeldBack:
         return HeldBack(delay_ms=self.gates.turn_ms(partner_id, wait_ms, RETURN_SPACING_MS), why=why)
@@ -96,9 +122,12 @@ class PartnerGate:
             permission = circuit.may_send(state, now_ms)
             if not isinstance(permission, circuit.Probe) or isinstance(state, circuit.Closed):
                 return permission
-            probing = circuit.begin_probe(policy, state, token, now_ms)
+            probing = circuit.begin_probe(self._leased(policy), state, token, now_ms)
             if self.circuits.compare_and_set(partner_id, state, probing):
                 return permission
+
+    def _leased(self, policy: circuit.CircuitPolicy) -> circuit.CircuitPolicy:
+        return replace(policy, probe_lease_ms=max(policy.probe_lease_ms, self.min_lease_ms))
 
     def _tell(self, partner_id: str, policy: circuit.CircuitPolicy, report: circuit.Report) -> None:
         while True:

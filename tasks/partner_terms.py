@@ -14,14 +14,14 @@ from typing import Annotated, Final, Self, TypeVar
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, ValidationInfo
 
-from reliability import circuit, delivery, fields
+from reliability import canonical, circuit, delivery, fields
 from reliability.body_rules import BodyRule
 from reliability.delivery_request import RESERVED_HEADERS, Identifier
 from reliability.errors import ConfigurationError
 from reliability.partner_rules import PartnerRules
 from reliability.retry import RetryPolicy
 from reliability.status_rules import StatusRule, status_rules_from_wire
-from storage.jobs import GateLimits
+from storage.gates import GateLimits
 from tasks import partner_urls
 from tasks.delivery_flow import PartnerTerms
 from tasks.hooks import http_connector
@@ -230,7 +230,11 @@ class Partner(pydantic.BaseModel):
             probe_lease_ms=lease_ms,
         )
         gate = GateLimits(
-            max_per_second=self.max_per_second, max_concurrent=self.max_concurrent, entry_lease_ms=lease_ms
+            max_per_second=self.max_per_second,
+            max_concurrent=self.max_concurrent,
+            entry_lease_ms=lease_ms,
+            # A URL may hold a token in its path: only its digest is stored.
+            endpoint=canonical.sha256_hex(self.url.encode()),
         )
         limits = PartnerLimits(circuit=breaker, gate=gate)
         return PartnerTerms(policy=self.retry, budget=self.budget, limits=limits, jitter_ms=self.jitter_ms)

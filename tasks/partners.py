@@ -5,9 +5,11 @@ A file is taken whole or not at all, and every problem in it is told at once. `r
 a file that does not hold leaves the old ones in force.
 """
 
+import functools
+import os
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +26,7 @@ from tasks.hooks import webhook_signature
 from tasks.partner_secrets import Sources
 from tasks.partner_terms import Partner
 
-__all__ = ["Partner", "PartnerDirectory", "read_partners"]
+__all__ = ["Partner", "PartnerDirectory", "read_partners", "shared"]
 
 _TABLE: Final = "partners"
 
@@ -97,16 +99,33 @@ class PartnerDirectory:
         partner = self.get(partner_id)
         return partner is not None and webhook_signature.is_signed(partner.secrets, headers, body)
 
-    def reload(self) -> None:
+    def reload(self, problems_of: Callable[["PartnerDirectory"], Sequence[str]] = lambda _: ()) -> None:
         """
-        Read the file again and put its partners in force, all at once.
+        Read the file again and put its partners in force, all at once, unless the caller finds problems in them.
 
         Raises:
-            ConfigurationError: As `load`; the old partners stay in force.
+            ConfigurationError: As `load`, or with the caller's problems; the old partners stay in force.
 
         """
         with self._reloading:
-            self._in_force = _InForce.of(read_partners(self._path, self._sources))
+            candidate = type(self)(self._path, self._sources, read_partners(self._path, self._sources))
+            if problems := problems_of(candidate):
+                raise ConfigurationError("\n".join(problems))
+            self._in_force = _InForce.of(candidate.partners)
+
+
+@functools.cache
+def shared(path: Path) -> PartnerDirectory:
+    """
+    Return the one directory of this file in this process, read with its environment at the first call.
+
+    A process that is forked later begins with the partners that are in force then, whatever the file says meanwhile.
+
+    Raises:
+        ConfigurationError: As `PartnerDirectory.load`; nothing is kept, the next call reads again.
+
+    """
+    return PartnerDirectory.load(path, os.environ)
 
 
 def read_partners(path: Path, sources: Sources) -> dict[str, Partner]:

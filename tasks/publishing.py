@@ -1,11 +1,12 @@
 """
-Every message this project sends: wake-ups of jobs, marks and dead letters.
+Every message this project sends: wake-ups of one job or of a batch, marks and dead letters.
 
 The ledger owes what is sent here: a publish that fails raises `PublishError`, changes nothing and is repeated by the
 due pump. Task ids are job ids, so that a repeat is visible as one and operators find a job by its receipt.
 """
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import celery
 from kombu.entity import Queue
@@ -14,10 +15,15 @@ from kombu.exceptions import OperationalError
 from reliability.dead_letter import DEAD_LETTER_SCHEMA, DeadLetterRecord
 from reliability.errors import PublishError
 from storage.jobs import JobKind
-from tasks import names
+from tasks import countdowns, names, shown
+from tasks.batch_messages import JOBS, Wanted
 
 #: What a broken broker may raise while a message is sent, across the transports.
 PUBLISH_ERRORS: Final = (OperationalError, OSError)
+
+#: Each worker holds attempts to limits of its own. Celery would write the sender's into the message, and a worker with
+#: shorter ones would refuse it.
+NO_LIMITS: Final[Mapping[str, None]] = {"time_limit": None, "soft_time_limit": None}
 
 _DEAD_LETTER_QUEUE: Final = Queue(names.DEAD_LETTER_QUEUE, durable=True)
 
@@ -30,11 +36,28 @@ def publish_attempt(app: celery.Celery, kind: JobKind, queue: str, job_id: str, 
         PublishError: if the broker did not take it; the row stays due.
 
     """
+    publish_batch(app, kind, queue, [(job_id, attempt)])
+
+
+def publish_batch(
+    app: celery.Celery, kind: JobKind, queue: str, wanted: Sequence[Wanted], countdown_s: float = 0
+) -> None:
+    """
+    Send the message that wakes these attempts, now or after a countdown; a single one goes as its own task.
+
+    Raises:
+        PublishError: if the broker did not take it; the rows stay due.
+
+    """
+    countdown = countdowns.kept_by(app, countdown_s) or None
+    if len(wanted) > 1:
+        kwargs: dict[str, Any] = {JOBS: [list(pair) for pair in wanted]}
+        what = f"the wake-ups of {len(wanted)} jobs"
+        return _send(app, names.BATCH_TASK_OF_KIND[kind], queue, kwargs, what=what, countdown=countdown)
+    job_id, attempt = wanted[0]
     kwargs = {"job_id": job_id, "attempt": attempt}
-    try:
-        app.send_task(names.TASK_OF_KIND[kind], kwargs=kwargs, task_id=job_id, queue=queue)
-    except publish_errors(app) as error:
-        raise PublishError(what=f"the wake-up of job {job_id!r}", queue=queue) from error
+    what = f"the wake-up of job {job_id!r}"
+    return _send(app, names.TASK_OF_KIND[kind], queue, kwargs, what=what, task_id=job_id, countdown=countdown)
 
 
 def publish_mark(app: celery.Celery, queue: str, published_at_ms: int) -> None:
@@ -46,10 +69,18 @@ def publish_mark(app: celery.Celery, queue: str, published_at_ms: int) -> None:
 
     """
     kwargs = {"queue": queue, "published_at_ms": published_at_ms}
-    try:
-        app.send_task(names.MARK_QUEUE, kwargs=kwargs, queue=queue)
-    except publish_errors(app) as error:
-        raise PublishError(what="a watermark", queue=queue) from error
+    _send(app, names.MARK_QUEUE, queue, kwargs, what="a watermark")
+
+
+def publish_receipt(app: celery.Celery, arguments: Mapping[str, object]) -> None:
+    """
+    Send a receipt to be correlated with its delivery; one that is sent twice changes nothing the second time.
+
+    Raises:
+        PublishError: if the broker did not take it; nothing else keeps it, so it is to be handed in again.
+
+    """
+    _send(app, names.CONFIRM_DELIVERY, names.DELIVERY_QUEUE, dict(arguments), what="a receipt")
 
 
 def publish_dead_letter(app: celery.Celery, record: DeadLetterRecord, max_length: int) -> bool:
@@ -77,6 +108,17 @@ def publish_dead_letter(app: celery.Celery, record: DeadLetterRecord, max_length
     except publish_errors(app) as error:
         raise PublishError(what=f"the dead letter of {record.receipt_id!r}", queue=names.DEAD_LETTER_QUEUE) from error
     return True
+
+
+def _send(
+    app: celery.Celery, task: str, queue: str, kwargs: dict[str, Any], *, what: str, **options: str | float | None
+) -> None:
+    # Celery would write the arguments out as text for monitors; ours show no more than this of them.
+    text = shown.arguments(kwargs)
+    try:
+        app.send_task(task, kwargs=kwargs, queue=queue, argsrepr="()", kwargsrepr=text, **NO_LIMITS, **options)
+    except publish_errors(app) as error:
+        raise PublishError(what=what, queue=queue) from error
 
 
 def publish_errors(app: celery.Celery) -> tuple[type[Exception], ...]:

@@ -9,16 +9,18 @@ from typing import Protocol
 from reliability.delivery_request import DeliveryRequest
 from storage.bundle import Storage
 from storage.jobs import Claim, Lease, NewJob
+from tasks.batch_runtime import BatchRuntime
 from tasks.confirm_flow import ReceiptPolicy
 from tasks.delivery_flow import DeliveryFlow
+from tasks.recording import Recorder
 from tasks.settlement_flow import SettlementFlow
 
 
 class LeaseKeeper(Protocol):
     """Renew leases while hooks run."""
 
-    def keep(self, claim: Claim) -> AbstractContextManager[None]:
-        """Renew the claim's lease until the block ends or the hard limit of one attempt has passed."""
+    def keep(self, *claims: Claim) -> AbstractContextManager[None]:
+        """Renew the claims' leases until the block ends or the hard limit of one attempt has passed."""
         ...
 
 
@@ -47,6 +49,7 @@ class Runtime:
     storage: Storage
     settlement: SettlementFlow
     delivery: DeliveryRuntime | None = None
+    batch: BatchRuntime
     keeper: LeaseKeeper
     quarantine: Quarantine
     #: Make the lease of the next claim: this process' owner id and a fresh token.
@@ -55,9 +58,12 @@ class Runtime:
     pause: Callable[[float], None]
     #: Delays up to this are Celery countdowns; longer ones are parked in the ledger.
     max_hop_ms: int
-    #: What the broker's countdowns are multiples of, in seconds; 0 where they are exact.
-    countdown_step_s: int = 0
     max_payload_bytes: int
     dead_letter_feed_max_length: int
     #: A pending entry that waited this long is escalated.
     max_pending_age: timedelta
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return what writes outcomes into the ledger."""
+        return Recorder(storage=self.storage, max_hop_ms=self.max_hop_ms, pause=self.pause)

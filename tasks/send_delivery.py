@@ -6,7 +6,10 @@ from reliability.delivery_request import DeliveryRequest
 from reliability.errors import InvalidInputError
 from storage import jobs
 from tasks import names, steps
+from tasks.attempt_flow import AttemptFlow
 from tasks.attempt_task import AttemptTask
+from tasks.delivery_flow import DeliveryQuestion
+from tasks.runtime import Runtime
 
 #: An admitted delivery waits so long for a worker that knows the partners.
 NO_PARTNERS_DELAY_MS: Final = 60_000
@@ -26,6 +29,29 @@ class SendDelivery(AttemptTask):
 
     def attempt(self, claim: jobs.Claim) -> steps.Step:
         """Run the delivery flow."""
-        if self.runtime.delivery is None:
-            return steps.Defer(attempt=claim.attempt, delay_ms=NO_PARTNERS_DELAY_MS, why="no partners configured")
-        return self.runtime.delivery.flow.run(claim)
+        return flow_of(self.runtime).run(claim)
+
+
+class WithoutPartners:
+    """Stand for the delivery flow where no partners are configured: nothing is sent and no attempt is spent."""
+
+    asks_many = None
+    asks_async = None
+
+    def run(self, claim: jobs.Claim) -> steps.Step:
+        """Let the delivery wait for a worker that knows its partner."""
+        return self.begin(claim)
+
+    def begin(self, claim: jobs.Claim) -> steps.Step:
+        """Let the delivery wait."""
+        return steps.Defer(attempt=claim.attempt, delay_ms=NO_PARTNERS_DELAY_MS, why="no partners configured")
+
+    def conclude(self, question: DeliveryQuestion, answer: object) -> steps.Step:
+        """Let the delivery wait; nothing was asked, so nobody calls this with an answer."""
+        del answer
+        return self.begin(question.claim)
+
+
+def flow_of(runtime: Runtime) -> AttemptFlow[DeliveryQuestion]:
+    """Return the delivery flow of a process."""
+    return runtime.delivery.flow if runtime.delivery else WithoutPartners()

@@ -5,7 +5,7 @@ The retry is decided in `reliability.retry.classify_attempt`; this file asks the
 the decision into a step.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import assert_never
@@ -28,6 +28,14 @@ _NO_RECEIPT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementQuestion:
+    """Hold a claim whose hook is to be asked about this observation."""
+
+    claim: Claim
+    subject: SettlementObservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementFlow:
     """Hold what one attempt needs: the hook, the policy, a clock and the jitter added to each backoff in ms."""
 
@@ -36,39 +44,59 @@ class SettlementFlow:
     clock: clock.Clock
     jitter_ms: Callable[[], int]
 
+    @property
+    def asks_many(self) -> Callable[[Sequence[SettlementQuestion]], Sequence[object]] | None:
+        """Return what asks the hook about many observations with one call; None where it offers none."""
+        hook = self.hook
+        if not isinstance(hook, hooks.BatchSettlementHook):
+            return None
+        return lambda questions: hook.observe_many([question.subject for question in questions])
+
+    @property
+    def asks_async(self) -> Callable[[SettlementQuestion], Awaitable[object]] | None:
+        """Return what asks the hook on its loop; None where it offers none."""
+        hook = self.hook
+        if not isinstance(hook, hooks.AsyncSettlementHook):
+            return None
+        return lambda question: hook.observe_async(question.subject)
+
     def run(self, claim: Claim) -> steps.Step:
         """Run the claimed attempt and say what follows. Never raises for anything a hook does."""
-        result = self._result(claim)
+        begun = self.begin(claim)
+        if not isinstance(begun, SettlementQuestion):
+            return begun
+        return self.conclude(begun, _answer(self.hook.observe, begun.subject))
+
+    def begin(self, claim: Claim) -> steps.Step | SettlementQuestion:
+        """Read the observation and return the question to the hook; a step where the hook is not asked to settle."""
+        if claim.cause is ClaimCause.LEASE_EXPIRED:
+            return self._follow(claim, outcomes.Retryable(_LEASE_EXPIRED))
+        try:
+            observation = SettlementObservation.from_json(claim.payload)
+        except InvalidInputError as error:
+            return self._follow(claim, _broken_contract(str(error)))
+        if claim.cause is ClaimCause.ESCALATED:
+            return self._follow(claim, self._verify(observation))
+        return SettlementQuestion(claim=claim, subject=observation)
+
+    def conclude(self, question: SettlementQuestion, answer: object) -> steps.Step:
+        """Say what follows the hook's answer, which may be the exception it raised."""
+        return self._follow(question.claim, checked_answer(question.subject, answer))
+
+    def _verify(self, observation: SettlementObservation) -> outcomes.SettlementResult:
+        """Ask a hook that can verify; a settlement that is pending still counts as one failed attempt."""
+        if not isinstance(self.hook, hooks.VerifyingSettlementHook):
+            return outcomes.Retryable(_NO_RECEIPT)
+        answer = checked_answer(observation, _answer(self.hook.verify, observation))
+        return outcomes.Retryable(_NO_RECEIPT) if isinstance(answer, outcomes.Pending) else answer
+
+    def _follow(self, claim: Claim, result: outcomes.SettlementResult) -> steps.Step:
         if isinstance(result, outcomes.Pending):
             return self._await_receipt(claim)
         asked_ms = (result.retry_after_ms or 0) if isinstance(result, outcomes.Retryable) else 0
         return self._step(
             claim, retry.classify_attempt(self.policy, claim.attempt, result), min(asked_ms, retry.BACKOFF_CAP_LIMIT_MS)
         )
-
-    def _result(self, claim: Claim) -> outcomes.SettlementResult:
-        if claim.cause is ClaimCause.LEASE_EXPIRED:
-            return outcomes.Retryable(_LEASE_EXPIRED)
-        try:
-            observation = SettlementObservation.from_json(claim.payload)
-        except InvalidInputError as error:
-            return _broken_contract(str(error))
-        if claim.cause is ClaimCause.ESCALATED:
-            return self._verify(observation)
-        return checked_answer(observation, self._ask(self.hook.observe, observation))
-
-    def _verify(self, observation: SettlementObservation) -> outcomes.SettlementResult:
-        """Ask a hook that can verify; a settlement that is pending still counts as one failed attempt."""
-        if not isinstance(self.hook, hooks.VerifyingSettlementHook):
-            return outcomes.Retryable(_NO_RECEIPT)
-        answer = checked_answer(observation, self._ask(self.hook.verify, observation))
-        return outcomes.Retryable(_NO_RECEIPT) if isinstance(answer, outcomes.Pending) else answer
-
-    def _ask(self, question: Callable[[SettlementObservation], object], observation: SettlementObservation) -> object:
-        try:
-            return question(observation)
-        except Exception as error:  # noqa: BLE001 - a hook is user code: whatever it raises is an answer to classify
-            return outcomes.classify_exception(error)
 
     def _step(self, claim: Claim, decision: retry.AttemptDecision, retry_after_ms: int) -> steps.Step:
         match decision:
@@ -103,12 +131,25 @@ def dead_letter_of(claim: Claim, reason: SettlementFailureReason) -> DeadLetterR
 
 
 def checked_answer(observation: SettlementObservation, answer: object) -> outcomes.SettlementResult:
-    """Hold a hook to its contract: a foreign answer, or a skip of a positive amount, is a permanent failure."""
+    """
+    Hold a hook to its contract: a foreign answer, or a skip of a positive amount, is a permanent failure.
+
+    An exception is the answer it stands for.
+    """
+    if isinstance(answer, Exception):
+        return outcomes.classify_exception(answer)
     if isinstance(answer, outcomes.Pending):
         return answer
     if not isinstance(answer, outcomes.ClassifiedResult):
         return _broken_contract(f"the hook answered a {type(answer).__name__}")
     return settlement.hold_to_contract(observation, answer)
+
+
+def _answer(ask: Callable[[SettlementObservation], object], observation: SettlementObservation) -> object:
+    try:
+        return ask(observation)
+    except Exception as error:  # noqa: BLE001 - a hook is user code: whatever it raises is an answer to classify
+        return error
 
 
 def _broken_contract(detail: str) -> outcomes.Permanent:

@@ -2,13 +2,16 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import redis
 
 # pytest-celery shadows this fixture with one that needs Docker; the in-process worker is the one meant here.
 from celery.contrib.pytest import celery_worker as celery_worker  # noqa: PLC0414  # re-exported for pytest
 
-from tests.support import servers
+from storage import bundle
+from tests.support import backends, servers
 
 _databases = itertools.cycle(range(servers.DATABASES))
 
@@ -28,3 +31,16 @@ def redis_url(redis_server: servers.RedisServer) -> Iterator[str]:
         client.flushdb()
         yield redis_server.url_of(database)
         client.flushdb()
+
+
+@pytest.fixture
+def stores(redis_url: str) -> bundle.Storage:
+    """Return the stores in the test's database, in the namespace `backends.NAMESPACE`."""
+    return backends.on_redis(redis_url).storage
+
+
+@pytest.fixture
+def raw(redis_url: str) -> Iterator[Any]:
+    """Return a plain client of the test's database."""
+    with redis.Redis.from_url(redis_url, protocol=2) as client:
+        yield client

@@ -11,7 +11,15 @@ from typing import Any, Final
 import celery
 
 from reliability.errors import ConfigurationError
-from tasks import confirm_delivery, escalate_reconciliation, mark_queue, observe_settlement, send_delivery
+from tasks import (
+    confirm_delivery,
+    escalate_reconciliation,
+    mark_queue,
+    observe_settlement,
+    observe_settlements,
+    send_deliveries,
+    send_delivery,
+)
 from worker import (
     bootstrap,
     broker_transport,
@@ -19,6 +27,7 @@ from worker import (
     draining,
     due_pump,
     health,
+    partner_reload,
     preflight,
     settings_checks,
     signals,
@@ -29,13 +38,20 @@ from worker.settings import Settings
 #: Every task a worker runs.
 TASKS: Final = (
     observe_settlement.ObserveSettlement,
+    observe_settlements.ObserveSettlements,
     send_delivery.SendDelivery,
+    send_deliveries.SendDeliveries,
     confirm_delivery.ConfirmDelivery,
     escalate_reconciliation.EscalateReconciliation,
     mark_queue.MarkQueue,
 )
 #: What runs beside the worker's main loop, and what begins with each of its connections.
-WORKER_STEPS: Final[tuple[Any, ...]] = (due_pump.PumpThread, health.PulseThread, draining.DrainOnTerm)
+WORKER_STEPS: Final[tuple[Any, ...]] = (
+    partner_reload.ReloadOnHup,
+    due_pump.PumpThread,
+    health.PulseThread,
+    draining.DrainOnTerm,
+)
 CONSUMER_STEPS: Final[tuple[Any, ...]] = (health.ConsumerPulse, draining.DrainTimer, preflight.Preflight)
 
 

@@ -20,14 +20,15 @@ import dotenv
 from reliability.clock import SystemClock
 from storage import bundle, options, quarantine, redis_client
 from storage.jobs import Lease
-from tasks import delivery_flow, delivery_messages, partner_gate, runtime, settlement_flow
+from tasks import batch_runtime, delivery_flow, delivery_messages, partner_gate, partners, runtime, settlement_flow
 from tasks.hooks import loading, webhook
-from tasks.partners import PartnerDirectory
-from worker import embedded, lease_keeper, orphans, settings_checks
+from worker import embedded, lease_keeper, orphans
 from worker.quarantine import StoredQuarantine
 from worker.settings import Settings
 
 _CLOCK: Final = SystemClock()
+#: What a probe or a place in a partner's gate outlives the longest hook by, before it counts as lost.
+_GATE_LEASE_ROOM_MS: Final = 15_000
 
 Part = TypeVar("Part")
 
@@ -123,16 +124,26 @@ def build_runtime(settings: Settings, storage: bundle.Storage) -> runtime.Runtim
         storage=storage,
         settlement=build_settlement(settings),
         delivery=build_delivery(settings, storage),
+        batch=build_batch(settings),
         keeper=keeper,
         quarantine=StoredQuarantine(storage.quarantine),
         new_lease=lambda: Lease(owner=owner, token=new_token(), lease_ms=settings.lease_ms),
         pause=time.sleep,
         max_hop_ms=settings.max_hop_s * 1000,
-        # RabbitMQ delays by whole seconds, and Celery refuses to round.
-        countdown_step_s=0 if settings_checks.uses_redis_broker(settings) else 1,
         max_payload_bytes=settings.max_payload_bytes,
         dead_letter_feed_max_length=settings.dead_letter_feed_max_length,
         max_pending_age=timedelta(seconds=settings.max_pending_age_s),
+    )
+
+
+def build_batch(settings: Settings) -> batch_runtime.BatchRuntime:
+    """Make what batches need beside the rest."""
+    limits = (settings.lease_ms, settings.soft_time_limit_s, settings.hard_time_limit_s)
+    return batch_runtime.make(
+        size=settings.batch_size,
+        concurrency=settings.batch_concurrency,
+        box_ms=batch_runtime.box_ms(*limits),
+        monotonic_ms=lambda: time.monotonic_ns() // 1_000_000,
     )
 
 
@@ -166,13 +177,19 @@ def build_delivery(settings: Settings, storage: bundle.Storage) -> runtime.Deliv
     if isinstance(hook, webhook.WebhookDeliveryHook):
         directory = hook.directory
     else:
-        directory = PartnerDirectory.load(settings.partners_file, os.environ)
-    gate = partner_gate.PartnerGate(circuits=storage.circuits, gates=storage.gates, clock=_CLOCK, new_token=new_token)
+        directory = partners.shared(settings.partners_file)
+    gate = partner_gate.PartnerGate(
+        circuits=storage.circuits,
+        gates=storage.gates,
+        clock=_CLOCK,
+        new_token=new_token,
+        min_lease_ms=settings.hard_time_limit_s * 1000 + _GATE_LEASE_ROOM_MS,
+    )
     return runtime.DeliveryRuntime(
         flow=delivery_flow.DeliveryFlow(hook=hook, partners=directory, gate=gate, clock=_CLOCK, jitter=jitter_ms),
         receipts=directory,
         admissible=lambda request: delivery_messages.admissible_delivery(
-            request, directory, settings.max_payload_bytes
+            request, directory, settings.max_payload_bytes, now_s=_CLOCK.now_ms() // 1000
         ),
     )
 

@@ -139,9 +139,10 @@ def _worker(settings: Settings) -> dict[str, Any]:
         # Let running hooks end when the broker is lost: their outcome goes to the ledger, and a message that is handed
         # out again finds its attempt claimed or done. Ending them would cost each an attempt.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
-        # Flower shows nothing without events; `worker.redaction` takes out what must not be seen.
-        "worker_send_task_events": True,
-        "task_send_sent_event": True,
+        # Events halve what a worker and a producer get done, and Flower switches a worker's on when it starts;
+        # `worker.redaction` takes out what must not be seen.
+        "worker_send_task_events": settings.send_task_events,
+        "task_send_sent_event": settings.send_task_events,
         # Standard output belongs to hooks and tools.
         "worker_redirect_stdouts": False,
     }

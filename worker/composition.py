@@ -41,6 +41,7 @@ class Composition:
             due_pump.CeleryPublisher(app, settings.dead_letter_feed_max_length),
             due_pump.PumpOptions(
                 batch=settings.pump_batch,
+                pack=settings.batch_size,
                 mark_period_ms=settings.mark_period_ms,
                 republish_ms=settings.dead_letter_republish_s * 1000,
                 queues=[queue for queue in names.JOB_QUEUES if queue in consumed_queues],

@@ -6,8 +6,8 @@ stores what waits for the quarantine. A server that is down is logged once per o
 """
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -19,7 +19,7 @@ from reliability.dead_letter import DeadLetterRecord
 from reliability.errors import PublishError, StorageUnavailableError
 from reliability.events import Event
 from storage.bundle import Storage
-from storage.jobs import WakeUp, WakeUpCause
+from storage.jobs import JobKind, WakeUp, WakeUpCause
 from tasks import crash_points, publishing
 from tasks.crash_points import CrashPoint
 from tasks.emit import emit
@@ -41,6 +41,10 @@ class Publisher(Protocol):
         """Send the message that wakes a row."""
         ...
 
+    def wake_many(self, wake_ups: Sequence[WakeUp]) -> None:
+        """Send one message that wakes rows of one kind and queue."""
+        ...
+
     def mark(self, queue: str, published_at_ms: int) -> None:
         """Send a watermark through a queue."""
         ...
@@ -58,6 +62,8 @@ class PumpOptions:
     mark_period_ms: int
     republish_ms: int
     queues: Sequence[str]
+    #: How many rows one message may wake.
+    pack: int = 1
 
 
 class DuePump:
@@ -94,10 +100,13 @@ class DuePump:
         for _ in range(_MOST_BATCHES):
             woken = self._jobs.due(self._options.batch)
             self._on_wake()
-            for wake_up in woken:
+            for pack in packed(woken, self._options.pack):
                 crash_points.reach(CrashPoint.PUMP_AFTER_TAKE)
                 # A row that is not reached because of an error here is found again as a lost message.
-                self._publisher.wake(wake_up)
+                if len(pack) == 1:
+                    self._publisher.wake(pack[0])
+                else:
+                    self._publisher.wake_many(pack)
                 crash_points.reach(CrashPoint.PUMP_AFTER_PUBLISH)
             _report(woken)
             if len(woken) < self._options.batch:
@@ -143,6 +152,22 @@ class DuePump:
             _LOG.warning("pump.failing", duty=duty, error=type(error).__name__)
 
 
+def packed(woken: Sequence[WakeUp], size: int) -> Iterator[Sequence[WakeUp]]:
+    """
+    Yield what goes into one message: rows of one kind and queue, at most `size`.
+
+    A job in whose attempt a worker died is woken alone: if it kills the next one too, it takes no other job along.
+    """
+    together: defaultdict[tuple[JobKind, str], list[WakeUp]] = defaultdict(list)
+    for wake_up in woken:
+        if wake_up.alone or wake_up.cause is WakeUpCause.LEASE_EXPIRED:
+            yield [wake_up]
+        else:
+            together[wake_up.kind, wake_up.queue].append(wake_up)
+    for group in together.values():
+        yield from (group[start : start + size] for start in range(0, len(group), size))
+
+
 def _report(woken: Sequence[WakeUp]) -> None:
     """Log repairs one by one, and jobs that simply became due as a number."""
     due = Counter(wake_up.queue for wake_up in woken if wake_up.cause is WakeUpCause.PARKED)
@@ -169,6 +194,11 @@ class CeleryPublisher:
     def wake(self, wake_up: WakeUp) -> None:
         """Send the message that wakes a row."""
         publishing.publish_attempt(self._app, wake_up.kind, wake_up.queue, wake_up.job_id, wake_up.attempt)
+
+    def wake_many(self, wake_ups: Sequence[WakeUp]) -> None:
+        """Send one message that wakes rows of one kind and queue."""
+        wanted = [(wake_up.job_id, wake_up.attempt) for wake_up in wake_ups]
+        publishing.publish_batch(self._app, wake_ups[0].kind, wake_ups[0].queue, wanted)
 
     def mark(self, queue: str, published_at_ms: int) -> None:
         """Send a watermark through a queue."""

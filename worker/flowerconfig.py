@@ -4,11 +4,18 @@ Flower's options, read by `celery -A worker.app flower --conf=worker/flowerconfi
 Flower is a view: it keeps nothing on disk, and events reach it through `worker.redaction` without payloads.
 """
 
+import flower.events
+
+from worker import redaction
 from worker.bootstrap import load_settings
 from worker.settings_checks import refuse_unusable
 
 _settings = load_settings()
 refuse_unusable(_settings)
+
+# Flower makes its receiver itself instead of asking the app for one, so the app's own would never see what other
+# programs tell of the tasks they send: all their arguments.
+flower.events.EventReceiver = redaction.RedactingReceiver
 
 address = _settings.flower_address
 port = _settings.flower_port

@@ -16,6 +16,8 @@ from storage.protocols import JobStorage
 
 #: A lease is renewed so many times before it could expire.
 _RENEWALS_PER_LEASE: Final = 3
+#: How many leases one exchange renews; a batch of jobs may hold a thousand.
+_MOST_AT_ONCE: Final = 500
 
 
 class RenewingLeaseKeeper:
@@ -40,16 +42,18 @@ class RenewingLeaseKeeper:
         self._thread: threading.Thread | None = None
 
     @contextlib.contextmanager
-    def keep(self, claim: Claim) -> Iterator[None]:
-        """Renew the claim's lease until the block ends or the hard limit of one attempt has passed."""
+    def keep(self, *claims: Claim) -> Iterator[None]:
+        """Renew the claims' leases until the block ends or the hard limit of one attempt has passed."""
+        until_s = self._monotonic_s() + self._hard_limit_s
         with self._lock:
-            self._held[id(claim)] = (claim, self._monotonic_s() + self._hard_limit_s)
+            self._held.update((id(claim), (claim, until_s)) for claim in claims)
             self._start()
         try:
             yield
         finally:
             with self._lock:
-                self._held.pop(id(claim), None)
+                for claim in claims:
+                    self._held.pop(id(claim), None)
 
     def renew(self) -> None:
         """Renew every claim that is held and not past its limit; forget those whose lease is lost."""
@@ -73,7 +77,8 @@ class RenewingLeaseKeeper:
                 self._held.pop(id(claim), None)
 
     def _start(self) -> None:
-        if self._thread is None:
+        # A thread that died of something nobody foresaw is replaced with the next claim.
+        if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="lease-keeper", daemon=True)
             self._thread.start()
 

@@ -13,10 +13,8 @@ from celery.events.dispatcher import EventDispatcher
 from celery.events.receiver import EventReceiver
 
 from reliability.errors import InvalidInputError
-from tasks import messages
+from tasks import messages, shown
 
-#: Arguments that are ids or numbers.
-SHOWN_ARGUMENTS: Final = ("job_id", "attempt", "queue", "published_at_ms")
 #: Where a foreign producer's whole work carries its id.
 _ID_FIELDS: Final = ("receipt_id", "message_id", "partner_id")
 #: Fields of task events that repeat what hooks raise or return.
@@ -28,11 +26,11 @@ def shown_arguments(kwargs: object) -> str:
     """Return the text that stands for a message's keyword arguments wherever people see it."""
     if not isinstance(kwargs, Mapping):
         return "{}"
-    shown: dict[str, object] = {name: kwargs[name] for name in SHOWN_ARGUMENTS if _is_plain(kwargs.get(name))}
+    found = {name: value for name, value in shown.plain(kwargs).items() if _is_plain(value)} | shown.count(kwargs)
     for value in kwargs.values():
         if isinstance(value, Mapping):
-            shown |= {name: value[name] for name in _ID_FIELDS if _is_plain(value.get(name))}
-    return repr(shown)
+            found |= {name: value[name] for name in _ID_FIELDS if _is_plain(value.get(name))}
+    return repr(found)
 
 
 def _is_plain(value: object) -> bool:

@@ -6,7 +6,7 @@ So a missed tick costs one period and two beats cost one empty sweep. A tick tha
 
 from typing import Any, Final
 
-from tasks import names
+from tasks import names, publishing
 from worker.settings import Settings
 
 #: Longest pause of beat between two looks at its schedule, in seconds.
@@ -20,7 +20,7 @@ def beat_schedule(settings: Settings) -> dict[str, Any]:
         "escalate-stale-entries": {
             "task": names.ESCALATE_RECONCILIATION,
             "schedule": float(period_s),
-            "options": {"queue": names.HOUSEKEEPING_QUEUE, "expires": float(period_s)},
+            "options": {"queue": names.HOUSEKEEPING_QUEUE, "expires": float(period_s), **publishing.NO_LIMITS},
         }
     }
 

@@ -85,6 +85,12 @@ class Settings(pydantic_settings.BaseSettings):
         "prefork", description="Kind of pool; only prefork can end a hook that hangs."
     )
     concurrency: Annotated[int, Field(ge=1, le=1_024)] = Field(2, description="Attempts one worker runs at a time.")
+    batch_size: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        100, description="How many jobs one message wakes at most; 1 sends one message a job."
+    )
+    batch_concurrency: Annotated[int, Field(ge=1, le=256)] = Field(
+        32, description="How many hooks of its batches one process runs at a time."
+    )
     max_tasks_per_child: Positive = Field(10_000, description="A prefork process is replaced after this many tasks.")
     max_memory_per_child_kib: Positive = Field(
         400_000, description="A prefork process larger than this is replaced after its task, in KiB."
@@ -172,6 +178,9 @@ class Settings(pydantic_settings.BaseSettings):
     # --- logs and Flower ---------------------------------------------------------------------------------------------
     log_format: Literal["console", "json"] = Field("console", description="Lines for people or one JSON object a line.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least severe line written.")
+    send_task_events: bool = Field(
+        False, description="Tell of every task from the start; otherwise once Flower asks, 5 s after its start at most."
+    )
     flower_address: str = Field("127.0.0.1", description="Address Flower listens on.")
     flower_port: Port = Field(5_555, description="Port Flower listens on.")
     flower_basic_auth: SecretStr | None = Field(

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from reliability import retry
 from reliability.errors import ConfigurationError, PolicyRangeError
+from tasks import messages
 from tasks.partners import PartnerDirectory
 from tasks.runtime import Runtime
 from worker.settings import Settings
@@ -22,6 +23,8 @@ AMQP_SCHEMES: Final = ("amqp", "amqps")
 LEDGER_SCHEMES: Final = ("redis", "rediss")
 #: Room a message needs beside its payload: base64 adds a third, headers and envelope the rest.
 _MESSAGE_PER_PAYLOAD: Final = 2
+#: Room each job of a batch message needs: the longest id, its attempt and what stands between.
+_MESSAGE_PER_JOB_BYTES: Final = messages.MAX_ID_BYTES + 20
 
 Check = Callable[[Settings], Iterator[str]]
 
@@ -48,14 +51,18 @@ def runtime_problems(settings: Settings, made: Runtime) -> list[str]:
     hook_s = getattr(made.settlement.hook, "total_deadline_s", 0.0)
     found = list(_deadline("the settlement hook's deadline", hook_s, settings))
     directory = made.delivery.flow.partners if made.delivery else None
-    if isinstance(directory, PartnerDirectory):
-        found += _deadline("the longest deadline of a partner", directory.longest_deadline_s, settings)
-        horizon_s = directory.longest_horizon.total_seconds()
-        if settings.dedup_window_s < horizon_s:
-            found.append(
-                f"CHIO_DEDUP_WINDOW_S ({settings.dedup_window_s}) must be at least the {horizon_s:g} s that the slowest"
-                " partner's retries take: raise it, or lower that partner's max_retries or backoff_cap_ms."
-            )
+    return found + (partner_problems(settings, directory) if isinstance(directory, PartnerDirectory) else [])
+
+
+def partner_problems(settings: Settings, directory: PartnerDirectory) -> list[str]:
+    """Return a sentence for each setting that does not fit the partners, at the start and when they are read again."""
+    found = list(_deadline("the longest deadline of a partner", directory.longest_deadline_s, settings))
+    horizon_s = directory.longest_horizon.total_seconds()
+    if settings.dedup_window_s < horizon_s:
+        found.append(
+            f"CHIO_DEDUP_WINDOW_S ({settings.dedup_window_s}) must be at least the {horizon_s:g} s that the slowest"
+            " partner's retries take: raise it, or lower that partner's max_retries or backoff_cap_ms."
+        )
     return found
 
 
@@ -168,6 +175,12 @@ def _sizes(settings: Settings) -> Iterator[str]:
         yield (
             f"CHIO_MAX_MESSAGE_BYTES ({settings.max_message_bytes}) must be at least twice CHIO_MAX_PAYLOAD_BYTES"
             f" ({settings.max_payload_bytes}), or a payload that is allowed does not fit a message: raise the first."
+        )
+    batch_bytes = settings.batch_size * _MESSAGE_PER_JOB_BYTES
+    if settings.max_message_bytes < batch_bytes:
+        yield (
+            f"CHIO_MAX_MESSAGE_BYTES ({settings.max_message_bytes}) must be at least the {batch_bytes} that a message"
+            f" of CHIO_BATCH_SIZE ({settings.batch_size}) jobs may have: raise the first or lower the second."
         )
     if settings.quarantine_max_bytes < settings.max_message_bytes:
         yield (

@@ -15,13 +15,13 @@ from billiard.exceptions import WorkerLostError
 from celery import signals
 
 from reliability.errors import StorageUnavailableError
-from worker import logs, orphans
+from worker import logs, orphans, partner_reload, quarantine
 from worker.composition import Composition
-from worker.envelope import Defect
+from worker.envelope import CONTENT_TYPE, Defect
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
 #: Arguments of messages that only wake a row: the ledger knows the job, so nothing is lost with the message.
-_WAKE_UP_ARGUMENTS: Final = frozenset({"job_id", "attempt", "queue", "published_at_ms"})
+_WAKE_UP_ARGUMENTS: Final = frozenset({"job_id", "attempt", "jobs", "queue", "published_at_ms"})
 
 
 def connect(composition: Composition) -> None:
@@ -33,6 +33,8 @@ def connect(composition: Composition) -> None:
         signals.task_failure: lambda **found: _keep_lost(composition, found),
     }
     for signal, handler in handlers.items():
+        # Celery keeps the first receiver of a name, which may belong to an app that was closed.
+        signal.disconnect(dispatch_uid=f"chio:{signal.name}")
         signal.connect(handler, weak=False, dispatch_uid=f"chio:{signal.name}")
 
 
@@ -43,6 +45,7 @@ def _configure_logging(composition: Composition) -> None:
 def _begin_process(composition: Composition) -> None:
     """Leave the worker's process group, so that a signal to the group ends the worker in order and not its hooks."""
     os.setpgid(0, 0)
+    partner_reload.listen_in_pool(composition.settings)
     orphans.watch_parent(composition.settings.lease_ms / 1000)
 
 
@@ -57,11 +60,19 @@ def _keep(composition: Composition, found: Mapping[str, Any], defect: Defect) ->
     _LOG.warning("task.lost", task_id=found.get("task_id"), why=defect.value)
     if not isinstance(kwargs, Mapping) or _WAKE_UP_ARGUMENTS.issuperset(kwargs):
         return
-    raw = json.dumps(kwargs, default=repr).encode()
+    task = found.get("sender")
     try:
-        composition.storage().quarantine.keep(raw, _queue_of(found.get("sender")), defect)
+        composition.storage().quarantine.keep(_written_out(task, found.get("task_id"), kwargs), _queue_of(task), defect)
     except StorageUnavailableError:
         logging.getLogger(__name__).critical("a message was lost: the quarantine did not answer")
+
+
+def _written_out(task: Any, task_id: object, kwargs: Mapping[str, object]) -> bytes:
+    """Write the message again from what is left of it, so that it can be requeued."""
+    body = json.dumps([[], kwargs, {}], default=repr).encode()
+    headers = {"task": getattr(task, "name", None), "id": task_id, "lang": "py"}
+    content = {"content-type": CONTENT_TYPE, "content-encoding": "utf-8"}
+    return quarantine.written_out(body, headers, {}, content)
 
 
 def _queue_of(task: Any) -> str:

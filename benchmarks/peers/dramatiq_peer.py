@@ -21,5 +21,6 @@ def _send_many(job_ids: Sequence[str]) -> None:
         settle.send(job_id)
 
 
-if __name__ == "__main__":
+def produce() -> None:
+    """Enqueue what the command line asks for."""
     producing.run(_send_many)

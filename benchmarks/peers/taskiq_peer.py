@@ -30,5 +30,6 @@ async def _opened() -> AsyncIterator[producing.SendManyAsync]:
         await broker.shutdown()
 
 
-if __name__ == "__main__":
+def produce() -> None:
+    """Enqueue what the command line asks for."""
     producing.run_async(_opened)

@@ -27,10 +27,6 @@ local function write_row(id, job, now, slack_ms)
   enter(id, job.kind, job.queue, 'outstanding', lost_after(now, slack_ms, 0))
 end
 
-local function remember(id, digest, ttl_s)
-  redis.call('SET', K.seen(id), string.sub(digest, 1, 16), 'EX', ttl_s)
-end
-
 local function admit_new(id, job, payload, now, ttl_s, slack_ms)
   redis.call('SET', K.seen(id), string.sub(job.digest, 1, 16), 'NX', 'EX', ttl_s)
   redis.call('SET', K.payload(id), payload)

@@ -15,6 +15,7 @@ local function claim(id, attempt, lease, now)
     if tonumber(row[4]) > now then return {'refused', 'leased'} end
     if row[12] then return {'refused', 'held'} end
     cause = 'lease_expired'
+    redis.call('HSET', K.job(id), 'alone', 1)
   elseif tonumber(row[3]) > now then
     return {'not_due', row[3] - now}
   end

@@ -8,7 +8,6 @@ end
 local function put_entry(key, json, tag, created_us)
   redis.call('HSET', K.reconcile(), key, json)
   redis.call('ZADD', entry_index(tag), created_us, key)
-  redis.call('DEL', K.reconcile_resolved(key))
 end
 
 -- Whether the request may be queued beside what is there: an entry that is queued already takes no place.

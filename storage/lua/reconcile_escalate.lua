@@ -1,6 +1,6 @@
---! include _row
+--! include _waking
 --! include _reconcile
--- Put a replacement in an entry's place and make the job that waits for it due, to be verified or sent again.
+-- Put a replacement in an entry's place and make the job that waits for it due.
 -- KEYS[1]  namespace
 -- ARGV     1 key  2 replacement key  3 json  4 tag  5 created (us)  6 resolved ttl (s)  7 job id
 -- Returns  1 | 0 when the key is not queued any more
@@ -9,11 +9,5 @@
 
 if not resolve_entry(ARGV[1], ARGV[6]) then return 0 end
 keep_entry(ARGV[2], ARGV[3], ARGV[4], ARGV[5])
-local id = ARGV[7]
-local row = redis.call('HMGET', K.job(id), 'state', 'kind', 'queue')
-if row[1] == 'awaiting' then
-  local now = now_ms()
-  redis.call('HSET', K.job(id), 'state', 'parked', 'due', now, 'cause', 'escalated')
-  move(id, row[2], row[3], 'awaiting', 'parked', now)
-end
+wake_awaiting(ARGV[7])
 return 1

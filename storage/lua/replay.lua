@@ -2,9 +2,9 @@
 --! include _dead
 -- Turn a dead letter back into a row at attempt 0; its version goes on, so an old claim or look never fits it.
 -- KEYS[1]  namespace
--- ARGV     1 id  2 dedup ttl (s)  3 slack (ms)
+-- ARGV     1 id  2 slack (ms)
 -- Returns  {kind, queue} | nil when there is no dead letter with a job and a payload
--- Types    job HASH, payload STRING, seen STRING, outstanding ZSET, counts HASH, watermarks HASH, dead HASH,
+-- Types    job HASH, payload STRING, outstanding ZSET, counts HASH, watermarks HASH, dead HASH,
 --          dead_index ZSET, dead_unpublished ZSET, dead_job HASH
 
 local id = ARGV[1]
@@ -12,7 +12,6 @@ local kept = redis.call('HMGET', K.dead_job(id), 'kind', 'queue', 'finalized', '
 if not kept[1] or redis.call('EXISTS', K.payload(id)) == 0 or redis.call('EXISTS', K.job(id)) == 1 then return false end
 if not remove_record(id) then return false end
 local job = {kind = kept[1], queue = kept[2], finalized = kept[3], digest = kept[4], version = kept[5]}
-write_row(id, job, now_ms(), ARGV[3])
-remember(id, job.digest, ARGV[2])
+write_row(id, job, now_ms(), ARGV[2])
 redis.call('HINCRBY', K.counts(job.kind), 'dead', -1)
 return {job.kind, job.queue}

@@ -5,6 +5,25 @@ Nothing here knows Celery, Redis or the ledger. Flows in `tasks` call hooks; `wo
 """
 
 from reliability.delivery_request import DeliveryRequest
-from tasks.hooks.contract import DeliveryHook, SettlementHook, VerifyingDeliveryHook, VerifyingSettlementHook
+from tasks.hooks.contract import (
+    AsyncDeliveryHook,
+    AsyncSettlementHook,
+    BatchDeliveryHook,
+    BatchSettlementHook,
+    DeliveryHook,
+    SettlementHook,
+    VerifyingDeliveryHook,
+    VerifyingSettlementHook,
+)
 
-__all__ = ["DeliveryHook", "DeliveryRequest", "SettlementHook", "VerifyingDeliveryHook", "VerifyingSettlementHook"]
+__all__ = [
+    "AsyncDeliveryHook",
+    "AsyncSettlementHook",
+    "BatchDeliveryHook",
+    "BatchSettlementHook",
+    "DeliveryHook",
+    "DeliveryRequest",
+    "SettlementHook",
+    "VerifyingDeliveryHook",
+    "VerifyingSettlementHook",
+]

@@ -1,8 +1,8 @@
 """
-A bounded HTTP POST for hooks: one deadline over everything, a capped response, no surprises on the way.
+A bounded HTTP request for hooks: one deadline over everything, a capped response, no surprises on the way.
 
 Redirects are not followed, cookies not kept, proxies of the environment not used, responses not decompressed. Plain
-code calls `post`; code that runs many at once awaits `post_async` on any loop. Connections are reused per client.
+code calls `exchange`; code that runs many at once awaits `post_async` on any loop. Connections are reused per client.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import aiohttp
 from tasks.hooks import http_connector, http_errors, http_loop, http_progress
 from tasks.hooks.address_guard import AddressGuard
 from tasks.hooks.http_connector import TlsFiles
-from tasks.hooks.http_exchange import ErrorKind, HttpExchange, HttpRequest, Phase, is_header_safe
+from tasks.hooks.http_exchange import ErrorKind, HttpExchange, HttpRequest, Method, Phase, is_header_safe
 from tasks.hooks.http_progress import Progress
 
 #: Enough for an answer and its reason; peers of this project cap between 20,000 and 131,072 bytes.
@@ -58,7 +58,11 @@ class HttpClient:
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     def post(self, request: HttpRequest) -> HttpExchange:
-        """Post and wait for what becomes of it; raises nothing for what the peer or the network does."""
+        """Post and wait; as `exchange`."""
+        return self.exchange(request)
+
+    def exchange(self, request: HttpRequest) -> HttpExchange:
+        """Send and wait for what becomes of it; raises nothing for what the peer or the network does."""
         running = self._start(request)
         try:
             return running.result(request.total_deadline_s + _LOOP_GRACE_S)
@@ -74,6 +78,9 @@ class HttpClient:
 
     async def post_async(self, request: HttpRequest) -> HttpExchange:
         """Post without blocking the caller's loop; cancelling the wait cancels the request."""
+        thread = http_loop.current()
+        if asyncio.get_running_loop() is thread.loop:
+            return await self._exchange(request, thread)
         return await asyncio.wrap_future(self._start(request))
 
     def _start(self, request: HttpRequest) -> "concurrent.futures.Future[HttpExchange]":
@@ -94,9 +101,10 @@ class HttpClient:
         try:
             async with (
                 asyncio.timeout(request.total_deadline_s),
-                session.post(
+                session.request(
+                    request.method,
                     request.url,
-                    data=_payload(request.body),
+                    data=_payload(request.body) if request.method is Method.POST else None,
                     headers=request.headers,
                     allow_redirects=False,
                     upload_tracker=upload,

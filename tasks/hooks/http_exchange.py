@@ -51,12 +51,21 @@ class ErrorKind(StrEnum):
     PROTOCOL = "protocol"
 
 
+class Method(StrEnum):
+    """Name what a request does."""
+
+    POST = "POST"
+    #: Asks and changes nothing; its body is not sent.
+    GET = "GET"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """Hold one POST and the time it may take in all, from the name's resolution to the end of the response body."""
+    """Hold one request and the time it may take in all, from the name's resolution to the end of the response body."""
 
     url: str
-    body: bytes = field(repr=False)
+    method: Method = Method.POST
+    body: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(repr=False)
     total_deadline_s: float
 

@@ -9,12 +9,16 @@ import importlib
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from reliability.errors import ChioError, HookLoadError
 from tasks.hooks.contract import DeliveryHook, SettlementHook
 
 Hook = TypeVar("Hook")
+
+#: Methods that a hook may have beside the required one: it is asked by them, so they are held to the contract too.
+_OPTIONAL: Final = ("verify", "observe_many", "send_many")
+_OPTIONAL_ON_LOOP: Final = ("observe_async", "send_async")
 
 
 def load_settlement_hook(path: str) -> SettlementHook:
@@ -51,8 +55,10 @@ def load_hook(path: str, required: type[Hook]) -> Hook:
     found = _attribute(path, _module(path, module_name), attribute)
     methods = _method_names(required)
     hook = found if _is_instance_with(found, methods) else _made(path, found)
-    for method in methods:
+    for method in (*methods, *(name for name in _OPTIONAL if hasattr(hook, name))):
         _check_method(path, hook, method)
+    for method in (name for name in _OPTIONAL_ON_LOOP if hasattr(hook, name)):
+        _check_on_loop(path, hook, method)
     if not isinstance(hook, required):  # pragma: no cover - the methods are there, so the protocol holds
         raise HookLoadError(path, f"it is no {required.__name__}")
     return hook
@@ -121,6 +127,14 @@ def _check_method(path: str, hook: object, name: str) -> None:
         raise HookLoadError(path, f"{type(hook).__name__} lacks the method {name}")
     if inspect.iscoroutinefunction(method):
         raise HookLoadError(path, f"{name} is async: make it a plain method, a worker calls it from a thread")
+    if not _takes(method, object()):
+        raise HookLoadError(path, f"{name} does not take exactly one argument")
+
+
+def _check_on_loop(path: str, hook: object, name: str) -> None:
+    method = getattr(hook, name)
+    if not inspect.iscoroutinefunction(method):
+        raise HookLoadError(path, f"{name} is no async method: write `async def`, or give it another name")
     if not _takes(method, object()):
         raise HookLoadError(path, f"{name} does not take exactly one argument")
 

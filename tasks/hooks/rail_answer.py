@@ -41,6 +41,7 @@ FINISHED_STATES = frozenset({"exists", "finished", "settled"})
 
 _OUTCOME_SCHEMA_FAMILY = "chio.settle.outcome."
 _MAX_TRANSCRIPT_ID_LENGTH = 200
+_SUCCESS = 2
 
 
 def result_of(exchange: HttpExchange, now: datetime, *, conflict_is_finished: bool = False) -> SettlementResult:
@@ -64,6 +65,20 @@ def result_of(exchange: HttpExchange, now: datetime, *, conflict_is_finished: bo
             return _refused(exchange, status, now, conflict_is_finished=conflict_is_finished)
         case _:
             return _retryable(exchange, _retry_after(exchange, now))
+
+
+def status_of(exchange: HttpExchange, now: datetime) -> SettlementResult:
+    """
+    Decide what a rail's answer about a receipt it had taken means.
+
+    An answer that says nothing of the settlement (404, 401, a redirect) is no failure of it: only an outcome document
+    can say that for certain. The receipt is observed again then, which the rail takes once.
+    """
+    result = result_of(exchange, now)
+    is_told = exchange.status is not None and exchange.status // 100 == _SUCCESS
+    if isinstance(result, Permanent) and not is_told:
+        return _retryable(exchange, None)
+    return result
 
 
 def _without_answer(exchange: HttpExchange) -> SettlementResult:

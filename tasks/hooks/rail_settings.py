@@ -11,7 +11,7 @@ import pydantic
 import pydantic_settings
 
 from reliability.errors import ConfigurationError
-from tasks.hooks import http_client, http_url
+from tasks.hooks import http_client, http_url, status_urls
 from tasks.hooks.http_connector import TlsFiles
 from tasks.hooks.http_exchange import is_header_safe
 
@@ -59,6 +59,10 @@ class RailSettings(pydantic_settings.BaseSettings):
         default=False,
         description="Whether every 409 of this rail means that the key is settled (true or false).",
     )
+    status_url: str | None = pydantic.Field(
+        default=None,
+        description="Where the rail tells what became of a receipt (GET), with `{receipt_id}` in its place.",
+    )
     token: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="Bearer token sent to the rail; better kept in a file."
     )
@@ -93,6 +97,8 @@ class RailSettings(pydantic_settings.BaseSettings):
         except pydantic.ValidationError as error:
             raise ConfigurationError(_sentence(error)) from None
         http_url.checked_url(f"{PREFIX}URL", settings.url)
+        if settings.status_url is not None:
+            status_urls.checked_template(f"{PREFIX}STATUS_URL", settings.status_url)
         settings.bearer_token()
         return settings
 
@@ -111,12 +117,16 @@ class RailSettings(pydantic_settings.BaseSettings):
             return None
         if not token or " " in token or not is_header_safe(token):
             raise ConfigurationError(f"{PREFIX}TOKEN: expected visible ASCII on one line; write the token alone")
-        if http_url.travels_in_the_clear(self.url) and not self.allow_unencrypted_token:
-            raise ConfigurationError(
-                f"{PREFIX}URL has no TLS, so the token would be readable on the way:"
-                f" use https, or set {PREFIX}ALLOW_UNENCRYPTED_TOKEN=true"
-            )
+        self._check_travel()
         return token
+
+    def _check_travel(self) -> None:
+        for name, url in (("URL", self.url), ("STATUS_URL", self.status_url)):
+            if url and http_url.travels_in_the_clear(url) and not self.allow_unencrypted_token:
+                raise ConfigurationError(
+                    f"{PREFIX}{name} has no TLS, so the token would be readable on the way:"
+                    f" use https, or set {PREFIX}ALLOW_UNENCRYPTED_TOKEN=true"
+                )
 
     @property
     def tls_files(self) -> TlsFiles:

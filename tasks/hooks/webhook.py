@@ -6,8 +6,8 @@ come from the request and the partner's terms; nothing of them is logged.
 """
 
 import hashlib
-import os
 import threading
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,9 @@ from reliability import clock, partner_rules
 from reliability.delivery import DeliveryOutcome, FailureConfirmed
 from reliability.delivery_request import DeliveryRequest
 from reliability.errors import ConfigurationError, InvalidInputError
-from reliability.events import Event
 from reliability.exchange import Exchange, Phase
 from reliability.failures import SettlementFailureCode, SettlementFailureReason
-from tasks.emit import warn
+from tasks import partners
 from tasks.hooks import webhook_signature
 from tasks.hooks.http_client import HttpClient, HttpClientOptions
 from tasks.hooks.http_exchange import HttpExchange, HttpRequest
@@ -37,19 +36,31 @@ class WebhookDeliveryHook:
         self.directory = directory
         self._clock = clock
         self._clients = _Clients()
-        # By id, with the terms that were in force when the partner asked: a reload makes new ones and asks again.
-        self._disabled: dict[str, Partner] = {}
 
     def send(self, request: DeliveryRequest) -> DeliveryOutcome:
         """Send the request's bytes once, under its message id, and say what is known afterwards."""
+        webhook = self._webhook(request)
+        if isinstance(webhook, FailureConfirmed):
+            return webhook
+        return self._decide(webhook.partner, self._clients.of(webhook.partner).post(webhook.request))
+
+    async def send_async(self, request: DeliveryRequest) -> DeliveryOutcome:
+        """Send as `send` does, without blocking the loop."""
+        webhook = self._webhook(request)
+        if isinstance(webhook, FailureConfirmed):
+            return webhook
+        return self._decide(webhook.partner, await self._clients.of(webhook.partner).post_async(webhook.request))
+
+    def _webhook(self, request: DeliveryRequest) -> "_Webhook | FailureConfirmed":
+        """Return what is to be posted, or why nothing is."""
         partner = self.directory.get(request.partner_id)
         if partner is None:
             return _refused("partner.unknown", SettlementFailureCode.INVALID_INPUT)
         refusal = self._refusal(partner, request)
-        return refusal or self._exchange(partner, request)
+        return refusal or self._signed(partner, request)
 
     def _refusal(self, partner: Partner, request: DeliveryRequest) -> FailureConfirmed | None:
-        if partner.disabled or self._disabled.get(partner.partner_id) is partner:
+        if partner.disabled:
             return _refused("partner.disabled", SettlementFailureCode.UNSUPPORTED)
         if request.expires_at is not None and self._clock.now_ms() >= request.expires_at * _MS_PER_S:
             return _refused("request.expired", SettlementFailureCode.INVALID_INPUT)
@@ -57,7 +68,7 @@ class WebhookDeliveryHook:
             return _refused("request.header", SettlementFailureCode.INVALID_INPUT)
         return None
 
-    def _exchange(self, partner: Partner, request: DeliveryRequest) -> DeliveryOutcome:
+    def _signed(self, partner: Partner, request: DeliveryRequest) -> "_Webhook | FailureConfirmed":
         signed = webhook_signature.signed_headers(
             partner.secrets, request.message_id, self._clock.now_ms() // _MS_PER_S, request.body
         )
@@ -70,16 +81,19 @@ class WebhookDeliveryHook:
             )
         except InvalidInputError:
             return _refused("request.header", SettlementFailureCode.INVALID_INPUT)
-        exchange = self._clients.of(partner).post(prepared)
-        return self._decide(partner, exchange)
+        return _Webhook(partner, prepared)
 
     def _decide(self, partner: Partner, exchange: HttpExchange) -> DeliveryOutcome:
         ended_at = datetime.fromtimestamp(self._clock.now_ms() / _MS_PER_S, UTC)
-        decision = partner_rules.explain(partner.rules, evidence_of(exchange, ended_at))
-        if decision.disables_endpoint:
-            self._disabled[partner.partner_id] = partner
-            warn(Event.PARTNER_DISABLED, partner_id=partner.partner_id, rule=decision.rule)
-        return decision.outcome
+        return partner_rules.decide(partner.rules, evidence_of(exchange, ended_at))
+
+
+@dataclass(frozen=True, slots=True)
+class _Webhook:
+    """Hold what is to be posted to whom."""
+
+    partner: Partner
+    request: HttpRequest
 
 
 class _Clients:
@@ -130,7 +144,7 @@ def from_environment() -> WebhookDeliveryHook:
     path = _Settings().partners_file
     if path is None:
         raise ConfigurationError("CHIO_PARTNERS_FILE is not set; name the partner file (see examples/partners.toml)")
-    return WebhookDeliveryHook(PartnerDirectory.load(path, os.environ), clock.SystemClock())
+    return WebhookDeliveryHook(partners.shared(path), clock.SystemClock())
 
 
 def evidence_of(exchange: HttpExchange, ended_at: datetime) -> Exchange:

@@ -107,6 +107,12 @@ class Model:
         )
         job.hold = False
 
+    def wake_awaiting(self, job_id: str) -> None:
+        """Make the row due if it waits for its receipt."""
+        job = self.jobs.get(job_id)
+        if job and job.state is JobState.AWAITING:
+            job.state, job.due, job.cause = JobState.PARKED, self.now, ClaimCause.ESCALATED
+
     def end(self, job_id: str, counter: str) -> None:
         """Take the row out."""
         job = self.jobs.pop(job_id)

@@ -156,6 +156,15 @@ def test_claim_many_answers_each_in_order(backend: Backend) -> None:
     assert backend.storage.jobs.record_many([(first, SETTLED), (second, SETTLED)]) == [None, None]
 
 
+def test_finalisation_of_many_is_told_in_order(backend: Backend) -> None:
+    """Each id is answered in its place, None for one without a row; no id, no answer."""
+    jobs = backend.storage.jobs
+    jobs.admit_many([builders.job("a", finalized_at=7), builders.job("b", finalized_at=0)])
+
+    assert jobs.finalized_at_many(["b", "nobody", "a"]) == [0, None, 7]
+    assert jobs.finalized_at_many([]) == []
+
+
 def test_claim_many_of_nothing_is_nothing(backend: Backend) -> None:
     """An empty batch has no answers."""
     assert backend.storage.jobs.claim_many([], builders.lease()) == []

@@ -123,10 +123,13 @@ class LedgerMachine(RuleBasedStateMachine):
         """Escalate the entry: a job that waits for it becomes due."""
         request = builders.pending(message)
         self.backend.storage.reconciliation.escalate(request.idempotency_key, builders.indeterminate(message))
-        job = self.model.jobs.get(job_id(message))
-        if job and job.state is JobState.AWAITING:
-            self.model.hold_job(job_id(message))
-            self.model.release(job_id(message))
+        self.model.wake_awaiting(job_id(message))
+
+    @rule(message=messages)
+    def resolve(self, message: str) -> None:
+        """Resolve the entry by hand: a job that waits for it becomes due."""
+        self.backend.storage.reconciliation.resolve(builders.pending(message).idempotency_key)
+        self.model.wake_awaiting(job_id(message))
 
     @rule(message=messages, version=st.integers(1, 4))
     def conclude(self, message: str, version: int) -> None:

@@ -1,15 +1,10 @@
-"""What operators can do to the ledger: look, count, hold, release, cancel, replay."""
-
-from concurrent.futures import ThreadPoolExecutor
+"""What operators can do to a job in flight: hold, release, cancel."""
 
 import pytest
 
-from reliability.errors import InvalidInputError, StaleClaimError
+from reliability.errors import StaleClaimError
 from storage.jobs import (
-    Admitted,
     Await,
-    Bury,
-    Claim,
     ClaimCause,
     Duplicate,
     DuplicateOf,
@@ -20,20 +15,13 @@ from storage.jobs import (
     Refusal,
     Refused,
     Reschedule,
-    WakeUp,
+    Transition,
     WakeUpCause,
 )
 from tests.support import builders
 from tests.support.backends import Backend
 
 SETTLED = Finish(finished_as=FinishedAs.SETTLED)
-
-
-def buried(backend: Backend, job_id: str = "rcpt-1") -> Claim:
-    """Admit a job and let it die."""
-    claim = builders.admitted_and_claimed(backend.storage.jobs, builders.job(job_id))
-    backend.storage.jobs.record(claim, Bury(record=builders.dead_letter(job_id)))
-    return claim
 
 
 def state_of(backend: Backend, job_id: str = "rcpt-1") -> JobState | None:
@@ -108,6 +96,7 @@ def test_released_job_is_due_now(backend: Backend) -> None:
 
     assert state_of(backend) is JobState.PARKED
     assert [(wake.attempt, wake.cause) for wake in backend.storage.jobs.due(10)] == [(1, WakeUpCause.PARKED)]
+    builders.claimed(backend.storage.jobs, attempt=1)
 
 
 def test_release_of_what_is_not_held_is_false(backend: Backend) -> None:
@@ -127,6 +116,27 @@ def test_release_takes_back_the_hold_of_a_running_job(backend: Backend) -> None:
 
     backend.storage.jobs.record(claim, Reschedule(attempt=1, delay_ms=0, publishes=True))
     assert state_of(backend) is JobState.OUTSTANDING
+
+
+@pytest.mark.parametrize(
+    "transition",
+    [
+        pytest.param(Reschedule(attempt=0, delay_ms=0, publishes=True), id="reschedule"),
+        pytest.param(Await(request=builders.pending()), id="await"),
+    ],
+)
+def test_hold_counts_once(backend: Backend, transition: Transition) -> None:
+    """A job that was held when its attempt ended and then released is not held again by the old order."""
+    jobs = backend.storage.jobs
+    claim = builders.admitted_and_claimed(jobs, builders.delivery_job())
+    jobs.hold(claim.job_id)
+    jobs.record(claim, transition)
+    jobs.release(claim.job_id)
+
+    again = builders.claimed(jobs, claim.job_id)
+    jobs.record(again, Reschedule(attempt=1, delay_ms=0, publishes=True))
+
+    assert state_of(backend, claim.job_id) is JobState.OUTSTANDING
 
 
 @pytest.mark.parametrize("hold_first", [True, False])
@@ -175,132 +185,3 @@ def test_job_whose_worker_died_is_cancelled(backend: Backend) -> None:
     assert backend.storage.jobs.cancel("rcpt-1") is True
     with pytest.raises(StaleClaimError):
         backend.storage.jobs.record(claim, SETTLED)
-
-
-def test_replayed_job_starts_over(backend: Backend) -> None:
-    """A dead job comes back at attempt 0 with its bytes; its dead letter is gone and it is in flight again."""
-    buried(backend)
-
-    wake = backend.storage.jobs.replay("rcpt-1")
-
-    row = backend.storage.jobs.get("rcpt-1")
-    expected = WakeUp(job_id="rcpt-1", kind=JobKind.SETTLEMENT, queue="settlement", attempt=0, cause=WakeUpCause.PARKED)
-    assert wake == expected
-    assert row is not None
-    assert (row.state, row.attempt, row.first_attempt_at_ms) == (JobState.OUTSTANDING, 0, None)
-    assert row.finalized_at == builders.FINALIZED_AT
-    assert backend.storage.dead_letters.get("rcpt-1") is None
-    assert backend.storage.dead_letters.unpublished_count() == 0
-    assert backend.storage.jobs.counts(JobKind.SETTLEMENT).dead == 0
-    assert builders.claimed(backend.storage.jobs).payload == builders.job().payload
-
-
-def test_replayed_job_goes_on_with_its_version(backend: Backend) -> None:
-    """No claim or receipt from before the burial fits the row that came back."""
-    claim = buried(backend)
-    backend.storage.jobs.replay("rcpt-1")
-    again = builders.claimed(backend.storage.jobs)
-
-    assert again.version == claim.version + 1
-    assert backend.storage.jobs.conclude("rcpt-1", claim.version, SETTLED) is False
-    with pytest.raises(StaleClaimError):
-        backend.storage.jobs.record(claim, SETTLED)
-
-
-def test_replayed_job_may_die_again(backend: Backend) -> None:
-    """A replayed job that fails again leaves a new dead letter."""
-    buried(backend)
-    backend.storage.jobs.replay("rcpt-1")
-    second = builders.dead_letter(attempts=9)
-
-    backend.storage.jobs.record(builders.claimed(backend.storage.jobs), Bury(record=second))
-
-    assert backend.storage.dead_letters.get("rcpt-1") == second
-
-
-def test_replay_without_a_dead_job_is_none(backend: Backend) -> None:
-    """There is nothing to replay of an unknown id, of a living job, or of a record without a job."""
-    backend.storage.jobs.admit(builders.job("alive"))
-    backend.storage.dead_letters.append(builders.dead_letter("appended"))
-
-    assert [backend.storage.jobs.replay(name) for name in ("nobody", "alive", "appended")] == [None, None, None]
-    assert backend.storage.dead_letters.count() == 1
-
-
-def test_one_of_many_replays_wins(backend: Backend) -> None:
-    """Of 16 operators that replay one dead letter exactly one gets a wake-up."""
-    buried(backend)
-
-    with ThreadPoolExecutor(16) as threads:
-        wakes = list(threads.map(lambda _: backend.storage.jobs.replay("rcpt-1"), range(16)))
-
-    assert sum(wake is not None for wake in wakes) == 1
-
-
-def test_cleared_job_may_be_admitted_again(backend: Backend) -> None:
-    """Clearing a dead letter forgets its id; the cleared job stays counted as dead."""
-    buried(backend)
-    backend.storage.dead_letters.clear("rcpt-1")
-
-    assert backend.storage.jobs.admit(builders.job(payload=b"other")) == Admitted()
-    assert backend.storage.jobs.counts(JobKind.SETTLEMENT).dead == 1
-
-
-def test_unknown_row_is_none(backend: Backend) -> None:
-    """There is no row of an unknown id."""
-    assert backend.storage.jobs.get("nobody") is None
-
-
-@pytest.mark.parametrize("state", list(JobState))
-def test_rows_lists_one_state(backend: Backend, state: JobState) -> None:
-    """Each state lists exactly its rows."""
-    jobs = backend.storage.jobs
-    jobs.admit(builders.job(JobState.OUTSTANDING))
-    builders.admitted_and_claimed(jobs, builders.job(JobState.LEASED))
-    parked = builders.admitted_and_claimed(jobs, builders.job(JobState.PARKED))
-    jobs.record(parked, Reschedule(attempt=1, delay_ms=1_000, publishes=False))
-    delivery = builders.admitted_and_claimed(jobs, builders.delivery_job(message_id=JobState.AWAITING))
-    jobs.record(delivery, Await(request=builders.pending(JobState.AWAITING)))
-    jobs.admit(builders.job(JobState.HELD))
-    jobs.hold(JobState.HELD)
-
-    rows = jobs.rows(state, 10)
-
-    assert [(row.state, row.job_id.removeprefix("delivery:acme:")) for row in rows] == [(state, state.value)]
-
-
-def test_rows_come_soonest_due_first(backend: Backend) -> None:
-    """Parked rows are listed by when they are due, up to the limit."""
-    jobs = backend.storage.jobs
-    for name, delay_ms in (("late", 30_000), ("soon", 10_000), ("later", 20_000)):
-        claim = builders.admitted_and_claimed(jobs, builders.job(name))
-        jobs.record(claim, Reschedule(attempt=1, delay_ms=delay_ms, publishes=False))
-
-    assert [row.job_id for row in jobs.rows(JobState.PARKED, 2)] == ["soon", "later"]
-
-
-def test_rows_merge_the_queues(backend: Backend) -> None:
-    """Outstanding rows of all queues are listed together, soonest due first."""
-    jobs = backend.storage.jobs
-    for name, queue, delay_ms in (("c", "x", 30_000), ("a", "y", 10_000), ("b", "x", 20_000)):
-        claim = builders.admitted_and_claimed(jobs, builders.job(name, queue=queue))
-        jobs.record(claim, Reschedule(attempt=1, delay_ms=delay_ms, publishes=True))
-
-    assert [row.job_id for row in jobs.rows(JobState.OUTSTANDING, 2)] == ["a", "b"]
-
-
-def test_rows_limit_is_checked(backend: Backend) -> None:
-    """A listing of nothing is an error."""
-    with pytest.raises(InvalidInputError):
-        backend.storage.jobs.rows(JobState.PARKED, 0)
-
-
-def test_counts_are_kept_per_kind(backend: Backend) -> None:
-    """Settlements and deliveries are counted apart, and a kind without jobs is all zeros."""
-    backend.storage.jobs.admit(builders.job())
-
-    settlements, deliveries = (backend.storage.jobs.counts(kind) for kind in JobKind)
-
-    assert (settlements.admitted, deliveries.admitted) == (1, 0)
-    assert set(deliveries.in_flight.values()) == set(deliveries.finished.values()) == {0}
-    assert set(deliveries.in_flight) == set(JobState)

@@ -47,7 +47,8 @@ def test_expired_lease_is_taken_at_once(backend: Backend) -> None:
     """A row whose worker is gone is due now, outstanding, and its next claim says why."""
     backend.storage.jobs.admit(builders.job())
     stale = builders.claimed(backend.storage.jobs, by=builders.lease(lease_ms=1_000))
-    backend.travel(1_000)
+    backend.travel(60_000)
+    before_ms = backend.now_ms()
 
     taken = backend.storage.jobs.due(10)
 
@@ -55,9 +56,29 @@ def test_expired_lease_is_taken_at_once(backend: Backend) -> None:
     assert taken == [wake_up(WakeUpCause.LEASE_EXPIRED)]
     assert row is not None
     assert (row.state, row.owner, row.lease_until_ms) == (JobState.OUTSTANDING, None, None)
+    assert backend.is_about(row.due_at_ms, before_ms)
     with pytest.raises(StaleClaimError):
         backend.storage.jobs.record(stale, Finish(finished_as=FinishedAs.SETTLED))
     assert builders.claimed(backend.storage.jobs).cause is ClaimCause.LEASE_EXPIRED
+
+
+def test_job_whose_worker_died_says_so_from_then_on(backend: Backend) -> None:
+    """A row whose lease expired, found by the pump or by a claim, is woken alone later, its neighbour is not."""
+    jobs = backend.storage.jobs
+    for name in ("pumped", "claimed"):
+        builders.admitted_and_claimed(jobs, builders.job(name), builders.lease(lease_ms=1_000))
+    other = builders.admitted_and_claimed(jobs, builders.job("other"))
+    jobs.record(other, Reschedule(attempt=1, delay_ms=0, publishes=False))
+    backend.travel(2_000)
+    claim = builders.claimed(jobs, "claimed")
+    first = {wake_up.job_id: wake_up.alone for wake_up in jobs.due(10)}
+    for held in (claim, builders.claimed(jobs, "pumped")):
+        jobs.record(held, Reschedule(attempt=1, delay_ms=0, publishes=False))
+
+    later = {wake_up.job_id: wake_up.alone for wake_up in jobs.due(10)}
+
+    assert first == {"pumped": False, "other": False}
+    assert later == {"pumped": True, "claimed": True}
 
 
 def test_valid_lease_is_left_alone(backend: Backend) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from reliability.errors import CapacityReachedError, InvalidInputError
-from reliability.reconciliation import escalate_stale_pending_reconciliation_requests
+from reliability.reconciliation import ReconciliationReason, escalate_stale_pending_reconciliation_requests
 from storage.jobs import (
     Await,
     Claim,
@@ -51,6 +51,31 @@ def test_requests_are_listed_oldest_first(backend: Backend) -> None:
     assert list(backend.storage.reconciliation.queued_requests()) == [old, middle, young]
 
 
+def test_entries_of_one_reason_are_listed_by_age(backend: Backend) -> None:
+    """The oldest entries of a reason are found first, as many as were asked for."""
+    old, young = builders.pending("old"), builders.pending("young", at=AT + DAY)
+    unknown = builders.indeterminate("unknown", at=AT - DAY)
+    queue = backend.storage.reconciliation
+    for request in (young, unknown, old):
+        queue.enqueue(request)
+
+    assert list(queue.oldest(ReconciliationReason.PENDING_VERIFICATION, 10)) == [old, young]
+    assert list(queue.oldest(ReconciliationReason.PENDING_VERIFICATION, 1)) == [old]
+    assert list(queue.oldest(ReconciliationReason.INDETERMINATE, 10)) == [unknown]
+
+
+def test_entry_is_found_by_its_key(backend: Backend) -> None:
+    """A queued entry is found, one that was resolved or never queued is not; nothing is listed where nothing is."""
+    queue, request = backend.storage.reconciliation, builders.pending()
+    queue.enqueue(request)
+    found = queue.find(request.idempotency_key)
+    queue.resolve(request.idempotency_key)
+
+    assert found == request
+    assert queue.find(request.idempotency_key) is None
+    assert list(queue.oldest(ReconciliationReason.PENDING_VERIFICATION, 10)) == []
+
+
 def test_resolved_entry_is_gone_and_remembered(backend: Backend) -> None:
     """Resolving removes the entry once, and its key is not queued again."""
     queue, key = backend.storage.reconciliation, builders.pending().idempotency_key
@@ -70,6 +95,25 @@ def test_resolved_key_is_forgotten_after_its_time(make_backend: MakeBackend) -> 
     backend.travel(60_001)
 
     assert backend.storage.reconciliation.enqueue(builders.pending()) is True
+
+
+def test_job_whose_entry_is_resolved_is_verified(backend: Backend) -> None:
+    """An operator who resolves the entry a job waits for lets the job be verified; it never waits for nobody."""
+    claim = awaiting(backend)
+
+    backend.storage.reconciliation.resolve(builders.pending().idempotency_key)
+
+    assert builders.claimed(backend.storage.jobs, claim.job_id).cause is ClaimCause.ESCALATED
+
+
+def test_job_goes_on_waiting_when_another_entry_is_resolved(backend: Backend) -> None:
+    """Resolving an older unknown outcome of the delivery leaves it waiting for its receipt."""
+    claim = awaiting(backend)
+    backend.storage.reconciliation.enqueue(builders.indeterminate())
+
+    backend.storage.reconciliation.resolve(builders.indeterminate().idempotency_key)
+
+    assert [row.job_id for row in backend.storage.jobs.rows(JobState.AWAITING, 10)] == [claim.job_id]
 
 
 def test_full_queue_refuses(make_backend: MakeBackend) -> None:

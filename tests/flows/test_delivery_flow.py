@@ -17,7 +17,8 @@ from reliability.delivery_request import DeliveryRequest
 from reliability.failures import SettlementFailureCode, SettlementFailureReason
 from reliability.reconciliation import ReconciliationReason
 from reliability.retry import RetryPolicy
-from storage.jobs import ClaimCause, FinishedAs, GateLimits
+from storage.gates import GateLimits
+from storage.jobs import ClaimCause, FinishedAs
 from storage.memory_circuits import InMemoryCircuitStorage
 from storage.memory_gates import InMemoryGateStorage
 from tasks import steps

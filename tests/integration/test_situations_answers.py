@@ -17,7 +17,7 @@ from reliability.delivery import (
 from reliability.failures import SettlementFailureCode
 from tests.support import partner as support
 from tests.support.partner import RunningPartner, request
-from tests.support.situations import entry_of, failed, indeterminate, next_delay, sent
+from tests.support.situations import entry_of, failed, indeterminate, is_final, next_delay, sent
 
 
 @pytest.fixture
@@ -67,16 +67,11 @@ def test_row_08_202_of_a_partner_that_confirms_later(partner: RunningPartner) ->
 
 
 def test_row_13_gone_ends_the_subscription(partner: RunningPartner) -> None:
-    """After 410 the message is a dead letter and nothing more is sent until the partners are loaded again."""
-    hook = partner.hook("410/ok")
+    """After 410 the message is a dead letter, and the partner wants no more at this address."""
+    outcome = failed(sent(partner, "410"))
 
-    first, second = hook.send(request("msg_1")), hook.send(request("msg_2"))
-    hook.directory.reload()
-    third = hook.send(request("msg_1"))
-
-    assert (failed(first).rule, failed(second).rule) == ("status.410", "partner.disabled")
-    assert isinstance(third, SuccessConfirmed)
-    assert [entry.message_id for entry in partner.entries()] == ["msg_1", "msg_1"]
+    assert is_final(outcome)
+    assert (outcome.rule, outcome.disables_endpoint) == ("status.410", True)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 415])
@@ -184,14 +179,10 @@ def test_row_31_abort_message(partner: RunningPartner) -> None:
 
 
 def test_row_31_disable(partner: RunningPartner) -> None:
-    """A partner that opted in may end its subscription; the next message is not sent."""
-    hook = partner.hook("disable", "honour_delivery_headers = true")
+    """A partner that opted in may end its subscription: no more goes to this address."""
+    outcome = failed(sent(partner, "disable", "honour_delivery_headers = true"))
 
-    first, second = hook.send(request("msg_1")), hook.send(request("msg_2"))
-
-    assert failed(first).rule == "header.webhook-delivery.disable"
-    assert failed(second).rule == "partner.disabled"
-    assert len(partner.entries()) == 1
+    assert (outcome.rule, outcome.disables_endpoint) == ("header.webhook-delivery.disable", True)
 
 
 def test_row_31_means_nothing_without_the_opt_in(partner: RunningPartner) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 from standardwebhooks import Webhook
 
 from reliability.clock import SystemClock
@@ -122,14 +121,6 @@ def test_reload_sends_to_the_new_url(partner: RunningPartner) -> None:
 
     assert isinstance(first, Indeterminate)
     assert isinstance(hook.send(request()), SuccessConfirmed)
-
-
-def test_disabling_is_told_without_payload(partner: RunningPartner) -> None:
-    """The event names the partner and the rule, and neither body nor secret is anywhere in the log."""
-    with structlog.testing.capture_logs() as logged:
-        partner.hook("410").send(request(body=b"payload-of-the-message"))
-
-    assert logged == [{"event": "partner.disabled", "partner_id": "acme", "rule": "status.410", "log_level": "warning"}]
 
 
 def test_failing_run_logs_no_detail(partner: RunningPartner, caplog: pytest.LogCaptureFixture) -> None:

@@ -61,6 +61,7 @@ def bench(
     database = {"prefork": 62, "threads": 63}[request.param]
     redis_url = redis_server.url_of(database)
     bench = Bench(redis_url, tmp_path_factory.mktemp(request.param), request.param)
+    bench.client.flushdb()
     with bench.worker:
         yield bench
     bench.close()

@@ -99,7 +99,8 @@ def test_events_and_logs_show_ids_and_no_payload(operator: Operator, redis_url: 
     """A foreign producer's whole observation is settled, and neither Flower's events nor the log show what is in it."""
     observation = observations.observation(receipt_id="rcpt-seen", tool_name=SECRET)
     kwargs = {"observation": observation.to_wire()}
-    with WorkerProcess(tmp_path / "w1", redis_url) as worker, _Events(operator.app) as events:
+    environ = {"CHIO_SEND_TASK_EVENTS": "true"}
+    with WorkerProcess(tmp_path / "w1", redis_url, environ=environ) as worker, _Events(operator.app) as events:
         operator.app.send_task("chio.settle.observe", kwargs=kwargs, queue="settlement", task_id="task-1")
 
         poll(lambda: "task-succeeded" in events.types(), LIMIT_S, "the last event")

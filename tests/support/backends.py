@@ -22,7 +22,17 @@ NAMES = ("memory", "redis")
 NAMESPACE = "contract:"
 
 _ROW_INSTANTS = ("due", "admitted", "first", "lease")
-_SCORED = (Key.OUTSTANDING, Key.LEASED, Key.PARKED, Key.AWAITING, Key.HELD, Key.DEAD_UNPUBLISHED)
+_SCORED = (
+    Key.OUTSTANDING,
+    Key.LEASED,
+    Key.PARKED,
+    Key.AWAITING,
+    Key.HELD,
+    Key.DEAD_UNPUBLISHED,
+    Key.GATE_INSIDE,
+)
+#: An instant is all that these hold.
+_INSTANTS = (Key.GATE_RATE, Key.GATE_TURN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +88,8 @@ def shift(client: redis.Redis, keys: Keys, ms: int) -> None:
         elif kind in _SCORED:
             for member, score in raw.zrange(key, 0, -1, withscores=True):
                 raw.zadd(key, {member: score - ms})
+        elif kind in _INSTANTS:
+            raw.set(key, f"{float(raw.get(key)) - ms:.3f}", keepttl=True)
         elif (left_ms := raw.pttl(key)) > 0:
             _ = raw.pexpire(key, left_ms - ms) if left_ms > ms else raw.delete(key)
 

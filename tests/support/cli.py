@@ -73,4 +73,7 @@ def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
     monkeypatch.setattr(station, "opened", opened)
     monkeypatch.setattr(station, "celery_app", lambda: app)
-    return CommandLine(monkeypatch=monkeypatch, capsys=capsys, clock=clock, storage=storage, app=app)
+    made = CommandLine(monkeypatch=monkeypatch, capsys=capsys, clock=clock, storage=storage, app=app)
+    # Brokers in memory share their queues within a process.
+    made.published("settlement")
+    return made

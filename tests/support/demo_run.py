@@ -74,14 +74,8 @@ class DemoRun:
         return self.wait()
 
     def running(self) -> list[str]:
-        """Name the programs that run with this demo's data directory, whoever their parent is."""
-        return sorted(" ".join(process.cmdline()) for process in psutil.process_iter() if self._owns(process))
-
-    def _owns(self, process: psutil.Process) -> bool:
-        with suppress(psutil.Error):
-            data_dir: str = process.environ().get("CHIO_DATA_DIR", "")
-            return data_dir.startswith(str(self.folder.resolve()))
-        return False
+        """Name the programs of this demo that still run, whoever their parent is."""
+        return running_in(self.folder)
 
     def __enter__(self) -> Self:
         return self
@@ -89,3 +83,14 @@ class DemoRun:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.interrupt(signal.SIGTERM)
+
+
+def running_in(folder: Path) -> list[str]:
+    """Name the programs whose data directory is this folder or in it."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            data_dir = Path(process.environ().get("CHIO_DATA_DIR", "/"))
+            if data_dir.is_relative_to(folder.resolve()):
+                found.append(" ".join(process.cmdline()))
+    return sorted(found)

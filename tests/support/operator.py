@@ -20,8 +20,9 @@ MAX_PAYLOAD_BYTES: Final = 65_536
 class Operator:
     """Admit jobs, send messages and look at what became of them."""
 
-    def __init__(self, redis_url: str, directory: Path) -> None:
-        settings = Settings.load(redis_url=redis_url, data_dir=directory / "operator", redis_timeout_s=2)
+    def __init__(self, redis_url: str, directory: Path, **settings_given: object) -> None:
+        given = {"redis_timeout_s": 2, **settings_given}
+        settings = Settings.load(redis_url=redis_url, data_dir=directory / "operator", **given)
         self.app: WorkerApp = create_app(settings)
         self.storage: Storage = self.app.composition.storage()
 

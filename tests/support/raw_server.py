@@ -88,7 +88,8 @@ def read_request(connection: socket.socket) -> bytes:
             return read
         read += chunk
     head, _, body = read.partition(b"\r\n\r\n")
-    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    # A GET has no body and says nothing of its length.
+    length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
     while len(body) < length:
         chunk = connection.recv(65_536)
         if not chunk:

@@ -16,11 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+import psutil
+
 from worker import health
 
 #: The checkout: what `celery -A worker.app` is found in.
 ROOT: Final = Path(__file__).parents[2]
 _READY_LIMIT_S: Final = 30.0
+_KILL_LIMIT_S: Final = 5.0
 _POLL_S: Final = 0.02
 
 #: Short times, so that tests wait for what happens and not for defaults.
@@ -120,6 +123,19 @@ class CelerySubprocess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def kill_main(self) -> None:
+        """End the main process alone with SIGKILL: pool processes may finish what they run."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait(_KILL_LIMIT_S)
+
+    def kill_session(self) -> None:
+        """End it and everything it started with SIGKILL, as the end of its machine would."""
+        members = [pid for pid in psutil.pids() if _session_of(pid) == self.pid]
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.wait(_KILL_LIMIT_S)
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -153,6 +169,13 @@ class WorkerProcess(CelerySubprocess):
 
     def __enter__(self) -> Self:
         return self.start().wait_until_ready()
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
 
 
 def clean_environ(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ SAFE = {
     "result_backend": None,
     "accept_content": ["json"],
     "worker_consumer": "worker.consumer:QuarantiningConsumer",
-    "worker_send_task_events": True,
+    "worker_send_task_events": False,
     "timezone": "UTC",
 }
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import structlog
 
 from reliability.errors import StorageUnavailableError
 from tests.support.cli import CommandLine, command_line
@@ -39,7 +40,7 @@ def test_file_is_admitted_and_announced(line: CommandLine, tmp_path: Path) -> No
         "problems": [],
         "problems_omitted": 0,
     }
-    assert line.published("settlement") == [{"job_id": "a", "attempt": 0}, {"job_id": "b", "attempt": 0}]
+    assert line.published("settlement") == [{"jobs": [["a", 0], ["b", 0]]}]
 
 
 def test_standard_input_is_read(line: CommandLine) -> None:
@@ -162,7 +163,8 @@ def test_lost_announcement_is_no_refusal(line: CommandLine, monkeypatch: pytest.
 
     monkeypatch.setattr(line.app, "send_task", broken)
 
-    answer = line.run("enqueue", "settlement", "-", "--json", stdin=text_of("a"))
+    with structlog.testing.capture_logs():
+        answer = line.run("enqueue", "settlement", "-", "--json", stdin=text_of("a"))
 
     assert (answer.code, answer.document["admitted"]) == (0, 1)
     assert line.storage.jobs.get("a") is not None

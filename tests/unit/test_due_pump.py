@@ -1,5 +1,6 @@
 """The due pump's duties on memory stores: what it wakes, what it sends, and that nothing stops it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -19,6 +20,7 @@ class Sent:
     """Note what is published; fail while `broken`."""
 
     woken: list[WakeUp] = field(default_factory=list)
+    packs: list[list[str]] = field(default_factory=list)
     marks: list[tuple[str, int]] = field(default_factory=list)
     dead: list[DeadLetterRecord] = field(default_factory=list)
     broken: bool = False
@@ -28,6 +30,11 @@ class Sent:
         """Note a wake-up."""
         self._fail("a wake-up", wake_up.queue)
         self.woken.append(wake_up)
+
+    def wake_many(self, wake_ups: Sequence[WakeUp]) -> None:
+        """Note wake-ups that go in one message."""
+        self._fail("wake-ups", wake_ups[0].queue)
+        self.packs.append([wake_up.job_id for wake_up in wake_ups])
 
     def mark(self, queue: str, published_at_ms: int) -> None:
         """Note a mark."""
@@ -53,10 +60,13 @@ class Bench:
     clock: ManualClock = field(default_factory=ManualClock)
     sent: Sent = field(default_factory=Sent)
     batch: int = 100
+    pack: int = 1
 
     def __post_init__(self) -> None:
         self.storage: Storage = memory_storage(self.clock)
-        options = PumpOptions(batch=self.batch, mark_period_ms=1_000, republish_ms=30_000, queues=["settlement"])
+        options = PumpOptions(
+            batch=self.batch, mark_period_ms=1_000, republish_ms=30_000, queues=["settlement"], pack=self.pack
+        )
         self.pump = DuePump(self.storage, self.sent, options)
 
     def park(self, job_id: str, delay_ms: int) -> None:
@@ -102,6 +112,68 @@ def test_one_turn_wakes_more_than_a_batch() -> None:
     bench.pump.turn()
 
     assert len(bench.sent.woken) == 5
+
+
+def test_rows_that_are_due_together_share_messages() -> None:
+    """Parked rows of one queue go in messages of the given size, the last one alone; none is left out."""
+    bench = Bench(pack=2)
+    for number in range(5):
+        bench.park(f"rcpt-{number}", 1)
+    bench.clock.advance(10)
+
+    bench.pump.turn()
+
+    assert [len(pack) for pack in bench.sent.packs] == [2, 2]
+    alone = [wake_up.job_id for wake_up in bench.sent.woken]
+    together = [job_id for pack in bench.sent.packs for job_id in pack]
+    assert sorted([*alone, *together]) == [f"rcpt-{number}" for number in range(5)]
+
+
+def test_a_job_that_cost_a_worker_is_woken_alone() -> None:
+    """A row whose lease expired gets a message of its own: if it kills the next worker, it takes no other along."""
+    bench = Bench(pack=10)
+    for number in range(2):
+        bench.storage.jobs.admit(builders.job(f"rcpt-{number}"))
+        builders.claimed(bench.storage.jobs, f"rcpt-{number}", by=builders.lease(lease_ms=1_000))
+    bench.clock.advance(2_000)
+
+    bench.pump.turn()
+
+    assert [wake_up.cause for wake_up in bench.sent.woken] == [WakeUpCause.LEASE_EXPIRED] * 2
+    assert bench.sent.packs == []
+
+
+def test_a_job_that_cost_a_worker_stays_alone() -> None:
+    """After its retry was parked and is due again, it still shares no message with the jobs due beside it."""
+    bench = Bench(pack=10)
+    for name in "abc":
+        bench.park(name, 30_000)
+    builders.admitted_and_claimed(bench.storage.jobs, builders.job("killer"), builders.lease(lease_ms=1_000))
+    bench.clock.advance(2_000)
+    bench.pump.turn()
+    claim = builders.claimed(bench.storage.jobs, "killer")
+    bench.storage.jobs.record(claim, Reschedule(attempt=1, delay_ms=28_000, publishes=False))
+    bench.clock.advance(30_000)
+
+    bench.pump.turn()
+
+    assert [wake_up.job_id for wake_up in bench.sent.woken] == ["killer", "killer"]
+    assert bench.sent.packs == [["a", "b", "c"]]
+
+
+def test_jobs_of_two_kinds_share_no_message() -> None:
+    """Settlements and deliveries are woken by different tasks."""
+    bench = Bench(pack=10)
+    for name in "ab":
+        bench.park(name, 1)
+    delivery = builders.admitted_and_claimed(bench.storage.jobs, builders.delivery_job())
+    bench.storage.jobs.record(delivery, Reschedule(attempt=1, delay_ms=1, publishes=False))
+    bench.clock.advance(10)
+
+    bench.pump.turn()
+
+    assert bench.sent.packs == [["a", "b"]]
+    assert [wake_up.job_id for wake_up in bench.sent.woken] == [delivery.job_id]
 
 
 def test_each_period_has_one_mark() -> None:

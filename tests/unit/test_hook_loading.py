@@ -8,7 +8,7 @@ import pytest
 from reliability.errors import HookLoadError
 from reliability.outcomes import Accepted
 from tasks.hooks import loading
-from tasks.hooks.contract import SettlementHook, VerifyingSettlementHook
+from tasks.hooks.contract import AsyncSettlementHook, BatchSettlementHook, SettlementHook, VerifyingSettlementHook
 from tasks.hooks.noop import NoopSettlementHook
 from tests.support.observations import observation
 
@@ -34,6 +34,29 @@ class Async:
 
 class TwoArguments:
     def observe(self, observation, extra):
+        return Accepted()
+
+class AsyncMany(Hook):
+    async def observe_many(self, observations):
+        return []
+
+class ManyWithTwo(Hook):
+    def observe_many(self, observations, extra):
+        return []
+
+class PlainOnLoop(Hook):
+    def observe_async(self, observation):
+        return Accepted()
+
+class OnLoopWithTwo(Hook):
+    async def observe_async(self, observation, extra):
+        return Accepted()
+
+class ForBatches(Hook):
+    def observe_many(self, observations):
+        return [Accepted()] * len(observations)
+
+    async def observe_async(self, observation):
         return Accepted()
 
 class Needy:
@@ -137,6 +160,10 @@ def test_a_wrong_path_says_what_is_wrong(path: str, sentence: str) -> None:
         ("NotCallable", "NotCallable lacks the method observe"),
         ("Async", "observe is async: make it a plain method"),
         ("TwoArguments", "observe does not take exactly one argument"),
+        ("AsyncMany", "observe_many is async: make it a plain method"),
+        ("ManyWithTwo", "observe_many does not take exactly one argument"),
+        ("PlainOnLoop", "observe_async is no async method"),
+        ("OnLoopWithTwo", "observe_async does not take exactly one argument"),
         ("Needy", "it takes arguments: give each a default"),
         ("Broken", "making the hook raised RuntimeError: mend its constructor"),
         ("misconfigured", "making the hook failed, CHIO_RAIL_URL is not set: set it"),
@@ -149,6 +176,14 @@ def test_a_wrong_attribute_says_what_is_wrong(module: str, attribute: str, sente
 
     assert sentence in str(refused.value)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_hook_for_batches_is_known_as_one(module: str) -> None:
+    """The methods for batches are found beside the required one."""
+    hook = loading.load_settlement_hook(f"{module}:ForBatches")
+
+    assert isinstance(hook, BatchSettlementHook)
+    assert isinstance(hook, AsyncSettlementHook)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from reliability.errors import InvalidInputError
 from reliability.receipt import DeliveryReceipt, Verdict
-from tasks import confirm_delivery
+from tasks import receipt_messages
 from tests.support import partner_file
 from worker.simulators.partner_receipts import Receipt, signed_receipt
 
@@ -35,7 +35,7 @@ def handed_in(receipt: Receipt, **changes: object) -> Mapping[str, object]:
 
 def believed(folder: Path, signed: object) -> DeliveryReceipt:
     """Read the receipt as the confirm task does, with two partners configured."""
-    return confirm_delivery._signed(signed, partner_file.directory(folder, TWO_PARTNERS))
+    return receipt_messages.believed({"signed": signed}, partner_file.directory(folder, TWO_PARTNERS))
 
 
 def receipt_of(partner_id: str, secret: str, message_id: str = "msg_1") -> Receipt:

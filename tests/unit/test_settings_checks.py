@@ -53,6 +53,10 @@ CASES: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
         {"max_message_bytes": 100_000},
         ("CHIO_MAX_MESSAGE_BYTES (100000)", "CHIO_MAX_PAYLOAD_BYTES (65536)"),
     ),
+    "message smaller than a batch": (
+        {"batch_size": 1_000, "max_message_bytes": 200_000},
+        ("CHIO_MAX_MESSAGE_BYTES (200000)", "CHIO_BATCH_SIZE (1000)"),
+    ),
     "quarantine smaller than a message": (
         {"quarantine_max_bytes": 1_000},
         ("CHIO_QUARANTINE_MAX_BYTES (1000)", "CHIO_MAX_MESSAGE_BYTES (1048576)"),

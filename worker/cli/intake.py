@@ -1,14 +1,14 @@
 """
 Jobs from lines into the ledger: each line is checked, then enqueued with its batch.
 
-One bad line costs only itself. Called by `chio-worker enqueue settlement`; knows neither Celery nor Redis.
+One bad line costs only itself. Called by `chio-worker enqueue`; knows neither Celery nor Redis.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from reliability.errors import AdmissionConflictError, InvalidInputError
 from storage.jobs import Admission, Admitted, Conflict, Duplicate, NewJob
@@ -17,7 +17,10 @@ from worker.cli.lines import Line, LongLine
 #: One exchange with the store admits so many jobs; more would hold the store for too long at a time.
 BATCH_LINES = 500
 #: JSON may write one byte of a canonical text as six (`\u0041`); a longer line cannot hold an admissible payload.
-_ESCAPE_FACTOR = 6
+ESCAPE_FACTOR = 6
+
+
+Read = TypeVar("Read")
 
 
 class Refusal(StrEnum):
@@ -88,7 +91,7 @@ class Intake:
     @property
     def max_line_bytes(self) -> int:
         """Return the length past which a line cannot hold an admissible payload."""
-        return self.max_payload_bytes * _ESCAPE_FACTOR
+        return self.max_payload_bytes * ESCAPE_FACTOR
 
     def take(self, lines: Iterable[Line | LongLine]) -> Iterator[Batch]:
         """
@@ -114,13 +117,7 @@ class Intake:
         )
 
     def _read(self, line: Line | LongLine) -> NewJob | Problem:
-        if isinstance(line, LongLine):
-            reason = f"line: expected at most {self.max_line_bytes} bytes, got {line.size_bytes}; send less"
-            return Problem(line=line.number, refusal=Refusal.INVALID, reason=reason)
-        try:
-            return self.read(line.content)
-        except InvalidInputError as error:
-            return Problem(line=line.number, refusal=Refusal.INVALID, reason=str(error))
+        return read_or_refused(line, self.read, self.max_line_bytes)
 
     def _admit(self, jobs: list[tuple[Line | LongLine, NewJob]]) -> tuple[Tally, list[Problem]]:
         tally, conflicts = Tally(), []
@@ -136,6 +133,17 @@ class Intake:
                 case _:
                     assert_never(admission)
         return tally, conflicts
+
+
+def read_or_refused(line: Line | LongLine, read: Callable[[bytes], Read], max_line_bytes: int) -> Read | Problem:
+    """Read a line, or say why it is refused."""
+    if isinstance(line, LongLine):
+        reason = f"line: expected at most {max_line_bytes} bytes, got {line.size_bytes}; send less"
+        return Problem(line=line.number, refusal=Refusal.INVALID, reason=reason)
+    try:
+        return read(line.content)
+    except InvalidInputError as error:
+        return Problem(line=line.number, refusal=Refusal.INVALID, reason=str(error))
 
 
 def _conflict(line: int, job: NewJob) -> Problem:

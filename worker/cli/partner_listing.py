@@ -8,8 +8,8 @@ from rich.table import Table
 
 from reliability.errors import ConfigurationError
 from tasks.partners import PartnerDirectory
+from worker import bootstrap
 from worker.cli import output
-from worker.settings import Settings
 
 _MILLISECOND = timedelta(milliseconds=1)
 _SECOND_MS = 1_000
@@ -24,7 +24,8 @@ def loaded(file: Path | None) -> PartnerDirectory:
         ConfigurationError: No file is named, or with every problem in it.
 
     """
-    path = file or Settings.load().partners_file
+    # Secrets may stand in `.env`, from where a worker takes them too.
+    path = file or bootstrap.load_settings().partners_file
     if path is None:
         raise ConfigurationError("no partner file is named; give it, or set CHIO_PARTNERS_FILE")
     return PartnerDirectory.load(path, os.environ)

@@ -1,4 +1,4 @@
-"""`chio-worker partners`: check the partner file, and ask what an answer of a partner would mean."""
+"""`chio-worker partners`: check the partner file, ask what an answer would mean, and how each partner is doing."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from worker.cli import options, output
 
-app = typer.Typer(no_args_is_help=True, help="Check the partner file and explain its decisions.")
+app = typer.Typer(no_args_is_help=True, help="Check the partner file, explain its decisions, look after partners.")
 
 _WHICH_FILE = "The partner file; without it the one that CHIO_PARTNERS_FILE names."
 
@@ -28,6 +28,37 @@ def check(
         output.document(partner_listing.listed(directory))
     else:
         output.show(partner_listing.table(directory))
+
+
+@app.command()
+def status(*, as_json: options.AsJson = False) -> None:
+    """Show each partner's circuit, and whether a stop or a plea for patience holds its deliveries back."""
+    from worker.cli import partner_standing, station
+
+    with station.opened() as here:
+        found = partner_standing.of_all(here.storage, here.partners())
+    if as_json:
+        output.document({"partners": [standing.to_json() for standing in found]})
+    else:
+        output.show(partner_standing.table(found))
+
+
+@app.command()
+def enable(
+    partner: Annotated[str, typer.Argument(help="The partner's id.")], *, as_json: options.AsJson = False
+) -> None:
+    """
+    Send to a partner again that had wanted no more deliveries, or had asked for patience.
+
+    What waited goes out within a minute or so. A file with another URL for the partner does the same by itself.
+    """
+    from worker.cli import rows, station
+
+    with station.opened() as here:
+        was_held_back = here.storage.gates.resume(partner)
+    if not was_held_back:
+        raise rows.nothing_there(f"nothing holds back what goes to partner {partner!r}", "chio-worker partners status")
+    rows.answer(f"partner {partner} is enabled", {"partner_id": partner, "enabled": True}, as_json=as_json)
 
 
 @app.command()

@@ -2,7 +2,18 @@
 
 import typer
 
-from worker.cli import dead_letters, enqueue, health, jobs, quarantine, simulate, status, version
+from worker.cli import (
+    dead_letters,
+    enqueue,
+    health,
+    jobs,
+    partners,
+    quarantine,
+    reconciliation,
+    simulate,
+    status,
+    version,
+)
 
 app = typer.Typer(
     name="chio-worker",
@@ -16,6 +27,8 @@ app.add_typer(enqueue.app, name="enqueue")
 app.command("status")(status.status)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(reconciliation.app, name="reconciliation")
+app.add_typer(partners.app, name="partners")
 app.add_typer(quarantine.app, name="quarantine")
 app.command("doctor")(health.doctor)
 app.add_typer(health.app, name="health")

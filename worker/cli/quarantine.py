@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from reliability.errors import ConfigurationError
 from worker.cli import options, output
 
 app = typer.Typer(no_args_is_help=True, help="Look at messages that nobody could read; export, requeue or purge them.")
@@ -64,7 +65,7 @@ def export(
         with target.open("xb") as file:
             file.write(raw)
     except OSError as error:
-        raise typer.BadParameter(f"{target} cannot be written: {error.strerror}; name a new file") from error
+        raise ConfigurationError(f"{target} cannot be written: {error.strerror}; name a new file") from error
     output.note(f"{len(raw)} bytes are in {target}")
 
 

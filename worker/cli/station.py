@@ -5,21 +5,26 @@ The only module of the command line that knows how the parts are put together. T
 published and not before, since most commands only look.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import celery
 
-from reliability.errors import PublishError
+from reliability.clock import SystemClock
+from reliability.delivery_request import DeliveryRequest
+from reliability.errors import ConfigurationError, PublishError
 from reliability.settlement import SettlementObservation
 from storage.bundle import Storage
 from storage.jobs import Admission, NewJob
-from tasks import crash_points, enqueue, messages, publishing
+from tasks import crash_points, delivery_messages, enqueue, messages, publishing
 from tasks.crash_points import CrashPoint
+from tasks.partners import PartnerDirectory
 from worker import bootstrap, logs, quarantine, settings_checks
 from worker.cli import output
 from worker.cli.intake import Intake
+from worker.cli.receipt_intake import ReceiptIntake
 from worker.settings import Settings
 
 
@@ -35,6 +40,53 @@ class Station:
         return Intake(
             read=self._read_settlement, enqueue=self._enqueue, max_payload_bytes=self.settings.max_payload_bytes
         )
+
+    def delivery_intake(self) -> Intake:
+        """
+        Return what takes lines with deliveries in.
+
+        Raises:
+            ConfigurationError: No partner file is named, or it does not hold.
+
+        """
+        directory, clock = self.partners(), SystemClock()
+
+        def read(content: bytes) -> NewJob:
+            request, now_s = DeliveryRequest.from_json(content), clock.now_ms() // 1000
+            return delivery_messages.admissible_delivery(
+                request, directory, self.settings.max_payload_bytes, now_s=now_s
+            )
+
+        return Intake(read=read, enqueue=self._enqueue, max_payload_bytes=self.settings.max_payload_bytes)
+
+    def receipt_intake(self) -> ReceiptIntake:
+        """
+        Return what takes lines with receipts in; without a partner file only those of settlements are believed.
+
+        Raises:
+            ConfigurationError: The partner file does not hold.
+
+        """
+        policy = self.partners() if self.settings.partners_file else None
+        return ReceiptIntake(
+            policy=policy,
+            publish=lambda arguments: publishing.publish_receipt(celery_app(), arguments),
+            max_payload_bytes=self.settings.max_payload_bytes,
+        )
+
+    def partners(self) -> PartnerDirectory:
+        """
+        Read the partner file as a worker does.
+
+        Raises:
+            ConfigurationError: None is named, or with every problem in it.
+
+        """
+        if self.settings.partners_file is None:
+            raise ConfigurationError(
+                "CHIO_PARTNERS_FILE is not set; name the partner file (see examples/partners.toml)"
+            )
+        return PartnerDirectory.load(self.settings.partners_file, os.environ)
 
     def replay(self, receipt_id: str) -> bool:
         """
@@ -77,7 +129,7 @@ class Station:
         return messages.admissible_settlement(observation, self.settings.max_payload_bytes)
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> list[Admission]:
-        return enqueue.enqueue_many(celery_app(), self.storage.jobs, jobs)
+        return enqueue.enqueue_many(celery_app(), self.storage.jobs, jobs, self.settings.batch_size)
 
 
 def celery_app() -> celery.Celery:

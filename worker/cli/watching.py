@@ -16,7 +16,8 @@ def watch(look: Callable[[], Census], interval_s: float, *, as_json: bool) -> No
     with suppress(KeyboardInterrupt):
         if as_json or not sys.stdout.isatty():
             _print_each(look, interval_s, as_json=as_json)
-        _redraw(look, interval_s)
+        else:
+            _redraw(look, interval_s)
 
 
 def _print_each(look: Callable[[], Census], interval_s: float, *, as_json: bool) -> None:
@@ -30,7 +31,7 @@ def _print_each(look: Callable[[], Census], interval_s: float, *, as_json: bool)
 
 
 def _redraw(look: Callable[[], Census], interval_s: float) -> None:
-    with Live(look().to_tables(), console=output.console(), auto_refresh=False, transient=True) as live:
+    with Live(look().to_tables(), console=output.console(), auto_refresh=False) as live:
         while True:
             time.sleep(interval_s)
             live.update(look().to_tables(), refresh=True)

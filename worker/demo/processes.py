@@ -138,6 +138,9 @@ class Processes:
 
     def __exit__(self, *_: object) -> None:
         # A second Ctrl-C must not leave half of them running.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        self.stop()
+        before = [(number, signal.signal(number, signal.SIG_IGN)) for number in (signal.SIGINT, signal.SIGTERM)]
+        try:
+            self.stop()
+        finally:
+            for number, handler in before:
+                signal.signal(number, handler)

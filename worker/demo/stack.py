@@ -27,6 +27,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "CHIO_SOFT_SHUTDOWN_TIMEOUT_S": "5",
     "CHIO_LOG_FORMAT": "console",
     "CHIO_RAIL_DEADLINE_S": "5",
+    # Flower shows every task, not only those that come after it has asked for events.
+    "CHIO_SEND_TASK_EVENTS": "true",
 }
 _BIN: Final = Path(sys.executable).parent
 _FLOWER_OPTIONS: Final = Path(__file__).parents[1] / "flowerconfig.py"

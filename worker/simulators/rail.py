@@ -28,6 +28,7 @@ _SETTLING = frozenset(
     {
         Kind.OK,
         Kind.CONFLICT,
+        Kind.PENDING_SETTLES,
         Kind.SLOW,
         Kind.RESET_AFTER_BODY,
         Kind.DRIP_HEADERS,
@@ -37,6 +38,7 @@ _SETTLING = frozenset(
     }
 )
 _MAX_REQUEST_BYTES = 4_194_304
+_TAKEN = "202"
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class _KeyState:
     body_sha256: str
     requests: int = 0
     transcript_id: str | None = None
+    #: The last request was taken for later.
+    is_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +74,10 @@ class RailSimulator:
             self._remember(entry)
 
     def app(self) -> web.Application:
-        """Return the application: POST to any path settles, GET /__stats counts."""
+        """Return the application: POST to any path settles, GET /status/<key> tells of one, GET /__stats counts."""
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
         app.router.add_get("/__stats", self._stats)
+        app.router.add_get("/status/{key}", self._status)
         app.router.add_post("/{path:.*}", self._settle)
         app.on_cleanup.append(self._close)
         return app
@@ -80,6 +85,14 @@ class RailSimulator:
     async def _stats(self, request: web.Request) -> web.Response:
         del request
         return web.json_response(self._tally.to_json())
+
+    async def _status(self, request: web.Request) -> web.Response:
+        state = self._keys.get(request.match_info["key"])
+        if state is None or not (state.transcript_id or state.is_pending):
+            return web.json_response({"error": "no settlement under this key"}, status=404)
+        if state.transcript_id is None:
+            return web.json_response({"state": "pending"}, status=202)
+        return web.json_response({"transcript_id": state.transcript_id})
 
     async def _settle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -120,6 +133,7 @@ class RailSimulator:
         self._tally.add(entry)
         state = self._keys.setdefault(entry.key, _KeyState(body_sha256=entry.body_sha256))
         state.requests = entry.attempt
+        state.is_pending = entry.answer == _TAKEN
         if entry.effect:
             state.transcript_id = entry.transcript_id
 

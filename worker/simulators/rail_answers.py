@@ -38,7 +38,7 @@ def name_of(step: Step) -> str:
     match step.kind:
         case Kind.ALWAYS | Kind.FAIL:
             return str(int(step.number))
-        case Kind.PENDING:
+        case Kind.PENDING | Kind.PENDING_SETTLES:
             return "202"
         case Kind.CONFLICT:
             return "409"
@@ -145,6 +145,7 @@ _ANSWERS: Mapping[Kind, _Answer] = {
     Kind.OK: _ok,
     Kind.CONFLICT: _conflict,
     Kind.PENDING: _pending,
+    Kind.PENDING_SETTLES: _pending,
     Kind.FAIL: _refuse,
     Kind.ALWAYS: _refuse,
     Kind.SLOW: _slow,

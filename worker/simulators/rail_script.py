@@ -30,6 +30,8 @@ class Kind(StrEnum):
     ALWAYS = "always"
     #: Answer 202 and do nothing.
     PENDING = "pending"
+    #: Settle, and answer 202 all the same: only the status tells that it is done.
+    PENDING_SETTLES = "pending-settles"
     #: Settle, and answer 409 as a rail does that had settled before.
     CONFLICT = "conflict"
     #: Settle, then answer 200 after so many seconds.

@@ -1,0 +1,55 @@
+"""
+Batches: one message wakes hundreds of jobs. Runs as soon as the app registers the task `chio.settle.observe_many`.
+
+The producer is the one of single jobs, told a batch size; other queues run their single jobs beside it.
+"""
+
+from typing import Final
+
+from benchmarks import arithmetic, contenders, runs
+from benchmarks.bench import Bench, Scenario
+from benchmarks.figures import Chart, Findings, Goal, Table
+from benchmarks.runs import Drained
+from tasks import names
+from worker import app
+
+_PROCESSES: Final = 2
+#: Batches are so much faster that a run needs more jobs to last.
+_MORE_JOBS: Final = 5
+
+
+def _missing() -> str | None:
+    known = {task.name for task in app.TASKS}
+    return None if names.OBSERVE_SETTLEMENTS in known else f"no task {names.OBSERVE_SETTLEMENTS} is registered yet"
+
+
+def _run(bench: Bench) -> Findings:
+    compared = (contenders.CHIO_BATCHES, contenders.CELERY, *contenders.PEERS)
+    drained: dict[str, list[Drained]] = {contender.name: [] for contender in compared}
+    for order in arithmetic.alternating(compared, bench.scale.rounds):
+        for contender in order:
+            more = _MORE_JOBS if contender is contenders.CHIO_BATCHES else 1
+            run = runs.drain(bench, contender, processes=_PROCESSES, jobs=bench.scale.jobs * more)
+            drained[contender.name].append(run)
+    medians = {name: runs.median_of(each) for name, each in drained.items()}
+    rows = [(name, each.jobs_per_s, each.enqueued_per_s, each.commands_per_job) for name, each in medians.items()]
+    own = medians[contenders.CHIO_BATCHES.name].jobs_per_s
+    best = max(medians[peer.name].jobs_per_s for peer in contenders.PEERS)
+    stock = medians[contenders.CELERY.name].jobs_per_s
+    return Findings(
+        tables=(Table.of("Jobs in batches", ("queue", "settled/s", "enqueued/s", "commands per job"), rows),),
+        charts=(Chart.of("Batches settled", "jobs/s", [(name, each.jobs_per_s) for name, each in medians.items()]),),
+        goals=(
+            Goal.at_least("batch settle, claim to recorded", 20, "x stock Celery", arithmetic.ratio(own, stock)),
+            Goal.at_least("batch settle, claim to recorded", 6, "x the best peer", arithmetic.ratio(own, best)),
+        ),
+    )
+
+
+SCENARIO: Final = Scenario(
+    name="batches",
+    title="Batches of settlements",
+    question="How many jobs a second are settled when one message wakes many, beside other queues' single jobs.",
+    run=_run,
+    missing=_missing,
+)

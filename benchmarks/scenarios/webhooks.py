@@ -1,0 +1,75 @@
+"""Webhook deliveries over loopback: signed, in the ledger, over kept connections, beside `requests.post` in a task."""
+
+import dataclasses
+from typing import Final
+
+from benchmarks import arithmetic, contenders, effects, partners, runs
+from benchmarks.bench import Bench, Scenario
+from benchmarks.contenders import Contender
+from benchmarks.figures import Chart, Findings, Goal, Table
+from benchmarks.partners import Receiver
+
+_PROCESSES: Final = 2
+_PARTNER: Final = "receiver"
+_BARE: Final = "bare aiohttp client"
+
+
+def _run(bench: Bench) -> Findings:
+    rates: dict[str, list[float]] = {}
+    with partners.receiver(bench) as receiver:
+        own = partners.own(bench.folder_for("partners"), {_PARTNER: receiver.url}, _PARTNER)
+        compared = (own, _stock(receiver), _bare(receiver))
+        for order in arithmetic.alternating(compared, bench.scale.rounds):
+            for contender in order:
+                rates.setdefault(contender.name, []).append(_deliveries_per_s(bench, contender, receiver))
+    medians = {contender.name: arithmetic.median(rates[contender.name]) for contender in compared}
+    stock = medians[contenders.CELERY.name]
+    rows = [
+        (name, each, arithmetic.ratio(each, stock), arithmetic.ratio(each, medians[_BARE]))
+        for name, each in medians.items()
+    ]
+    columns = ("sender", "deliveries/s", "x Celery with requests", "x the bare client")
+    ahead = arithmetic.ratio(medians[own.name], stock)
+    return Findings(
+        tables=(Table.of(f"Bodies of {effects.BODY_BYTES:,} bytes, {_PROCESSES} worker processes", columns, rows),),
+        charts=(Chart.of("Webhooks delivered", "deliveries/s", list(medians.items())),),
+        goals=(Goal.at_least("webhook delivery, single", 2, "x stock Celery with requests", ahead),),
+    )
+
+
+def _deliveries_per_s(bench: Bench, contender: Contender, receiver: Receiver) -> float:
+    receiver.forget()
+    if contender.name == _BARE:
+        folder = bench.folder_for(contender.name)
+        rate_per_s = runs.enqueue(bench, contender, bench.scale.deliveries, folder)
+        bench.say(f"{contender.name}: {rate_per_s:,.0f} posts/s")
+        return rate_per_s
+    return runs.drain(bench, contender, processes=_PROCESSES, jobs=bench.scale.deliveries).jobs_per_s
+
+
+def _stock(receiver: Receiver) -> Contender:
+    stock = contenders.stock(
+        contenders.CELERY.name, "stock.post", environment={effects.RECEIVER_VARIABLE: receiver.url}
+    )
+    # Its task records nothing, so the receiver counts.
+    return dataclasses.replace(stock, finished=lambda _client: receiver.received())
+
+
+def _bare(receiver: Receiver) -> Contender:
+    return dataclasses.replace(
+        contenders.CELERY,
+        name=_BARE,
+        producer=("-m", "benchmarks.bare_client"),
+        environment={effects.RECEIVER_VARIABLE: receiver.url},
+    )
+
+
+SCENARIO: Final = Scenario(
+    name="webhooks",
+    title="Webhooks over loopback",
+    question=(
+        "How many deliveries a second reach a receiver: this project's signed and recorded ones, a stock Celery task"
+        " that calls `requests.post`, and a bare asynchronous client that does nothing else."
+    ),
+    run=_run,
+)
