@@ -7,7 +7,7 @@ due pump pays it. `ObserveSettlement` and `SendDelivery` are the two kinds.
 
 from typing import assert_never
 
-from reliability.errors import InvalidInputError, StorageUnavailableError
+from reliability.errors import InvalidInputError, InvalidMessageError, StorageUnavailableError
 from reliability.events import Event
 from storage import jobs
 from tasks import attempt_flow, crash_points, feed, messages, reporting, steps
@@ -70,7 +70,9 @@ class AttemptTask(RuntimeTask):
             case jobs.Duplicate(of=of):
                 emit(Event.JOB_DUPLICATE, job_id=job_id, of=of.value)
             case jobs.Conflict():
+                # The other bytes may matter to a person: they are kept, and the job goes on with those it has.
                 warn(Event.JOB_CONFLICT, job_id=job_id)
+                self.quarantine(self.request.kwargs, InvalidMessageError(field="conflict", problem="other bytes"))
             case _:
                 assert_never(result)
 

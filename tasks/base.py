@@ -4,16 +4,15 @@ The Celery base of every task: the injected runtime, retries that cannot lose a 
 Decides nothing about when to retry: `reliability.retry` does, and a flow hands the decision over.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 import celery
 from celery.exceptions import Reject, Retry
 
-from reliability.errors import InvalidInputError
+from reliability.errors import InvalidInputError, StorageUnavailableError
 from reliability.events import Event
-from tasks import attempt_flow, countdowns, crash_points, shown
+from tasks import attempt_flow, countdowns, crash_points, raw_message, shown
 from tasks.crash_points import CrashPoint
 from tasks.emit import warn
 from tasks.runtime import Runtime
@@ -76,7 +75,19 @@ class RuntimeTask(celery.Task):  # type: ignore[misc]  # Celery ships no types
             raise Reject(reject.reason, requeue=True) from reject
 
     def quarantine(self, kwargs: Mapping[str, object], error: InvalidInputError) -> None:
-        """Keep the arguments of a message that does not follow the wire contract, and end it."""
-        raw = json.dumps(kwargs, default=repr).encode()
-        self.runtime.quarantine.keep(raw, self.queue, f"invalid_message:{error.field}")
-        warn(Event.MESSAGE_QUARANTINED, queue=self.queue, field=error.field)
+        """Set a message aside that does not follow the wire contract, and end it; it comes back if that cannot be."""
+        try:
+            self.set_aside(kwargs, f"invalid_message:{error.field}")
+        except StorageUnavailableError:
+            self.come_back(UNREACHABLE_RETRY_MS / 1000)
+
+    def set_aside(self, kwargs: Mapping[str, object], reason: str) -> None:
+        """
+        Keep the message of these arguments for a person to look at, to correct or to send again.
+
+        Raises:
+            StorageUnavailableError: if the store did not take it.
+
+        """
+        raw = raw_message.task_written_out(self.name, self.request.id or "", kwargs)
+        self.runtime.quarantine.keep(raw, self.queue, reason)

@@ -49,7 +49,7 @@ class Aftermath(Protocol):
         """Send a dead letter that is stored to the feed."""
         ...
 
-    def set_aside(self, pair: Wanted, error: InvalidInputError) -> None:
+    def set_pair_aside(self, pair: Wanted, error: InvalidInputError) -> None:
         """Keep a pair whose row is damaged."""
         ...
 
@@ -153,7 +153,7 @@ class BatchRun(Generic[QuestionT]):
                 case StorageUnavailableError():
                     wakes.append(Wake(*pair, attempt_flow.UNREACHABLE_DELAY_MS))
                 case InvalidInputError():
-                    self.after.set_aside(pair, answer)
+                    self.after.set_pair_aside(pair, answer)
                 case _:
                     raise answer
         self._wake(wakes)

@@ -36,10 +36,7 @@ class BatchTask(RuntimeTask, Generic[QuestionT]):
 
     def run(self, **kwargs: object) -> None:
         """Run the batch; a message that is none is quarantined, and so is each pair that is none, alone."""
-        try:
-            message = self._decode(kwargs)
-        except StorageUnavailableError:
-            self.come_back(UNREACHABLE_RETRY_MS / 1000)
+        message = self._decode(kwargs)
         batch = BatchRun(parts=self._parts(), kind=self.kind, flow=self.flow(), after=self, left=list(message.wanted))
         try:
             batch.run()
@@ -72,10 +69,10 @@ class BatchTask(RuntimeTask, Generic[QuestionT]):
         """Send a dead letter that is stored to the feed."""
         feed.send(self.app, self.runtime.storage.dead_letters, record, self.runtime.dead_letter_feed_max_length)
 
-    def set_aside(self, pair: Wanted, error: InvalidInputError) -> None:
+    def set_pair_aside(self, pair: Wanted, error: InvalidInputError) -> None:
         """Keep a pair whose row is damaged; a store that does not take it is told again by the next wake-up."""
         try:
-            self.quarantine({JOBS: [list(pair)]}, error)
+            self.set_aside({JOBS: [list(pair)]}, f"invalid_message:{error.field}")
         except StorageUnavailableError:
             warn(Event.MESSAGE_QUARANTINED, queue=self.queue, why="not stored", field=error.field)
 

@@ -22,6 +22,8 @@ from tasks.emit import emit, warn
 
 #: Deliveries held back by one partner come back at most this often: 50 a second.
 RETURN_SPACING_MS: Final = 20
+#: While a probe is out the others ask again after this, in ms: it has ended by then, unless its worker died.
+PROBE_WAIT_MS: Final = 1_000
 #: A partner that asked for more patience than this is asked again after it, in ms: one hour.
 MAX_PATIENCE_MS: Final = 3_600_000
 
@@ -120,6 +122,8 @@ class PartnerGate:
         while True:
             state, now_ms = self.circuits.load(partner_id), self.clock.now_ms()
             permission = circuit.may_send(state, now_ms)
+            if isinstance(permission, circuit.Wait) and isinstance(state, circuit.HalfOpen):
+                return circuit.Wait(min(permission.remaining_ms, PROBE_WAIT_MS))
             if not isinstance(permission, circuit.Probe) or isinstance(state, circuit.Closed):
                 return permission
             probing = circuit.begin_probe(self._leased(policy), state, token, now_ms)

@@ -39,6 +39,7 @@ class _SafeDelivery:
     #: The queue that element came from.
     raw_queue: str = ""
     connection: Any
+    do_restore: bool
     sep: str
 
     def _get_client(self) -> Any:
@@ -68,6 +69,23 @@ class _SafeDelivery:
         except Exception:  # noqa: BLE001  # as above
             self._report(json.dumps(message, default=repr).encode(), BROADCAST)
             return True
+
+    def close(self) -> None:
+        """
+        Close, giving messages back only over a connection that is still there.
+
+        After a lost connection Celery closes a channel whose connection it has taken away already. Giving back then
+        fails in a way that ends the worker; the ledger wakes those jobs, and the visibility timeout frees the rest.
+        """
+        if self.connection is None or self.connection.client is None:
+            self.do_restore = False
+        super().close()  # type: ignore[misc]  # the mix-in stands before a channel
+
+    def _connparams(self, *args: Any, **options: Any) -> Any:
+        if self.connection.client is None:
+            # Kombu would raise an `AttributeError`, which nobody takes for a lost connection.
+            raise redis.ConnectionError("the connection was closed")
+        return super()._connparams(*args, **options)  # type: ignore[misc]  # as above
 
     def _report(self, raw: bytes, queue: str) -> None:
         self.connection.on_broken(raw, queue)

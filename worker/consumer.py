@@ -5,6 +5,7 @@ Every such message goes to quarantine with its bytes, queue and reason, is ackno
 the same process and over the same connection. Celery itself would log the whole message and drop it, or end the worker.
 """
 
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,7 +14,7 @@ import structlog
 from celery.worker.consumer import Consumer
 
 from reliability.clock import utc_now
-from tasks import crash_points
+from tasks import crash_points, raw_message
 from tasks.crash_points import CrashPoint
 from worker import broker_transport, envelope, quarantine, redaction
 from worker.envelope import Defect
@@ -21,6 +22,8 @@ from worker.envelope import Defect
 _LOG: Final = structlog.stdlib.get_logger(__name__)
 #: Kombu counts a missing key among a broken connection's errors; a message's own missing key must not count as one.
 _NOT_THE_SERVER: Final = (KeyError,)
+#: Pauses between two looks for a server that is away, in seconds: a worker goes on soon after it is back.
+_RECONNECTING: Final[Mapping[str, float]] = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2.0}
 #: What the names of tasks that come with Celery begin with.
 _BUILT_IN: Final = "celery."
 
@@ -47,6 +50,11 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
         super().update_strategies()
         for name in [name for name in self.strategies if name.startswith(_BUILT_IN)]:
             del self.strategies[name]
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Wait for the server; Celery would look again after longer and longer pauses, up to half a minute."""
+        conn.ensure_connection = functools.partial(conn.ensure_connection, **_RECONNECTING)
+        return super().ensure_connected(conn)
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
         """Return what is called with each message."""
@@ -106,7 +114,7 @@ def _bytes_of(message: Any) -> bytes:
     if isinstance(raw, bytes) and raw:
         return raw
     content = {"content-type": message.content_type, "content-encoding": message.content_encoding}
-    return quarantine.written_out(message.body, message.headers, message.properties, content)
+    return raw_message.written_out(message.body, message.headers, message.properties, content)
 
 
 def _queue_of(message: Any) -> str:

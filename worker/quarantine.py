@@ -99,18 +99,6 @@ def report(entry: QuarantineEntry) -> None:
     )
 
 
-def written_out(body: object, headers: object, properties: object, content: Mapping[str, object]) -> bytes:
-    """Write a message as the list element kombu's Redis transport would have made of it, whatever the broker."""
-    data = body if isinstance(body, bytes) else str(body or "").encode()
-    envelope = {
-        "body": base64.b64encode(data).decode(),
-        "headers": headers,
-        "properties": {**(properties if isinstance(properties, dict) else {}), "body_encoding": "base64"},
-        **content,
-    }
-    return json.dumps(envelope, default=repr).encode()
-
-
 def requeue(app: celery.Celery, raw: bytes, queue: str) -> None:
     """
     Publish a quarantined message to its queue again, as it was.

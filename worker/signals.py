@@ -4,7 +4,6 @@ Celery's signals: logging is set up, pool processes leave the process group, and
 Connected once per process by `worker.app`; every handler finds its app by the task or process that sent the signal.
 """
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -15,9 +14,10 @@ from billiard.exceptions import WorkerLostError
 from celery import signals
 
 from reliability.errors import StorageUnavailableError
-from worker import logs, orphans, partner_reload, quarantine
+from tasks import raw_message
+from worker import logs, orphans, partner_reload
 from worker.composition import Composition
-from worker.envelope import CONTENT_TYPE, Defect
+from worker.envelope import Defect
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
 #: Arguments of messages that only wake a row: the ledger knows the job, so nothing is lost with the message.
@@ -62,17 +62,10 @@ def _keep(composition: Composition, found: Mapping[str, Any], defect: Defect) ->
         return
     task = found.get("sender")
     try:
-        composition.storage().quarantine.keep(_written_out(task, found.get("task_id"), kwargs), _queue_of(task), defect)
+        raw = raw_message.task_written_out(str(getattr(task, "name", "")), str(found.get("task_id")), kwargs)
+        composition.storage().quarantine.keep(raw, _queue_of(task), defect)
     except StorageUnavailableError:
         logging.getLogger(__name__).critical("a message was lost: the quarantine did not answer")
-
-
-def _written_out(task: Any, task_id: object, kwargs: Mapping[str, object]) -> bytes:
-    """Write the message again from what is left of it, so that it can be requeued."""
-    body = json.dumps([[], kwargs, {}], default=repr).encode()
-    headers = {"task": getattr(task, "name", None), "id": task_id, "lang": "py"}
-    content = {"content-type": CONTENT_TYPE, "content-encoding": "utf-8"}
-    return quarantine.written_out(body, headers, {}, content)
 
 
 def _queue_of(task: Any) -> str:

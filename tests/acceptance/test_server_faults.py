@@ -123,7 +123,7 @@ def test_cut_connections_lose_nothing(site: Site) -> None:
         for _ in range(10):
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
-            poll(lambda: client.ping(), fleets.LIMIT_S, "the server to answer")
+            poll(client.ping, fleets.LIMIT_S, "the server to answer")
 
 
 def test_deleted_keys_of_the_broker_lose_nothing(site: Site) -> None:

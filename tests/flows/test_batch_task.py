@@ -1,7 +1,6 @@
 """The shell of a batch: what it refuses, what it publishes, and when its message comes again."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,7 +14,7 @@ from kombu.exceptions import OperationalError
 from reliability.errors import StorageUnavailableError
 from reliability.outcomes import Accepted
 from storage.jobs import JobState
-from tasks import send_delivery
+from tasks import raw_message, send_delivery
 from tasks.observe_settlements import ObserveSettlements
 from tasks.runtime import Runtime
 from tasks.send_deliveries import SendDeliveries
@@ -141,7 +140,7 @@ def test_a_message_that_is_no_batch_is_quarantined_whole(
     shell.run_with(kwargs)
 
     ((raw, queue, reason),) = shell.quarantine.entries
-    assert (json.loads(raw), queue, reason) == (kwargs, "settlement", f"invalid_message:{field}")
+    assert (raw_message.arguments_of(raw), queue, reason) == (kwargs, "settlement", f"invalid_message:{field}")
     assert hook.asked == []
 
 
@@ -156,7 +155,7 @@ def test_a_pair_that_is_none_is_quarantined_alone(make_shell: MakeShell, pair: o
     shell.run(["a", 0], pair, ["c", 0])
 
     ((raw, _, reason),) = shell.quarantine.entries
-    assert (json.loads(raw), reason) == ({"jobs": [pair]}, "invalid_message:jobs")
+    assert (raw_message.arguments_of(raw), reason) == ({"jobs": [pair]}, "invalid_message:jobs")
     assert shell.bench.settled() == 2
 
 

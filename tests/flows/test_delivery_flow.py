@@ -210,6 +210,17 @@ def test_after_the_cool_down_one_probe_goes_out_and_its_success_closes_the_circu
     assert scene.circuits.load("acme") == circuit.Closed()
 
 
+def test_while_a_probe_is_out_the_others_ask_again_soon() -> None:
+    """They do not wait for the whole lease of the probe, which ends much earlier unless its worker died."""
+    scene = answering(Indeterminate(reason=RPC))
+    out = circuit.HalfOpen(opened_at_ms=0, probe_token="another", probe_deadline_at_ms=FIRST_ATTEMPT_AT_MS + 60_000)
+    scene.circuits.compare_and_set("acme", circuit.Closed(), out)
+
+    step = scene.run()
+
+    assert step == steps.Defer(attempt=0, delay_ms=1_000, why="circuit open")
+
+
 def test_a_failed_probe_opens_the_circuit_again() -> None:
     """A probe that ends indeterminate starts a new cool-down."""
     scene = answering(Indeterminate(reason=RPC))

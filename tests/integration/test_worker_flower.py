@@ -55,8 +55,10 @@ def flower(tmp_path_factory: pytest.TempPathFactory, redis_server: servers.Redis
     flower = Flower(tmp_path_factory.mktemp("flower"), redis_server.url_of(DATABASE))
     with redis_server.client(DATABASE) as client:
         client.flushdb()
-    with flower.process:
+    with flower.process, redis_server.client() as client:
         poll(lambda: flower.get("/workers")[0] == 200, LIMIT_S, "Flower to answer")
+        # What is told before Flower listens, it never sees.
+        poll(lambda: client.pubsub_numpat() > 0, LIMIT_S, "Flower to listen to events")
         yield flower
 
 

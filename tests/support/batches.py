@@ -114,7 +114,7 @@ class Aftermath:
         """Note a dead letter."""
         self.buried.append(record)
 
-    def set_aside(self, pair: Wanted, _error: Exception) -> None:
+    def set_pair_aside(self, pair: Wanted, _error: Exception) -> None:
         """Note a damaged row."""
         self.aside.append(pair)
 

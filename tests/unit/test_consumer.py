@@ -13,6 +13,7 @@ from kombu.serialization import prepare_accept_content
 
 from reliability.errors import InvalidInputError, StorageUnavailableError
 from storage.quarantine import InMemoryQuarantineStorage, QuarantineBounds, QuarantineEntry
+from tasks import raw_message
 from tests.support import poison
 from worker import broker_transport, envelope, quarantine, redaction
 from worker.envelope import Defect
@@ -202,7 +203,7 @@ def test_what_is_no_message_cannot_be_requeued(raw: bytes) -> None:
 
 def test_a_message_of_any_broker_is_written_out_alike() -> None:
     """A message taken from RabbitMQ is kept in the form a Redis broker would have held, so one requeue serves both."""
-    raw = quarantine.written_out(b"\xff{", {"id": "x"}, {"priority": 1}, {"content-type": "application/json"})
+    raw = raw_message.written_out(b"\xff{", {"id": "x"}, {"priority": 1}, {"content-type": "application/json"})
 
     written = json.loads(raw)
     assert written["headers"] == {"id": "x"}
