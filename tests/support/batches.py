@@ -196,6 +196,10 @@ class Bench:
         assert row is not None, f"expected a row of {job_id}"
         return row
 
+    def row_is_gone(self, job_id: str) -> bool:
+        """Tell whether the ledger holds no row of the job."""
+        return self.storage.jobs.get(job_id) is None
+
     def settled(self) -> int:
         """Count what ended well."""
         return sum(self.storage.jobs.counts(JobKind.SETTLEMENT).finished.values())

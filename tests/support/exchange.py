@@ -94,9 +94,7 @@ class Exchange:
 
     def send(self, *message_ids: str, partner_id: str = "acme") -> None:
         """Admit deliveries and wake them, as a producer does that read the partner file at its first one."""
-        directory = self._directory = self._directory or PartnerDirectory.load(
-            self.partners_file, partner_file.ENVIRON
-        )
+        directory = self._directory = self._directory or PartnerDirectory.load(self.partners_file, partner_file.ENVIRON)
         jobs = [
             delivery_messages.admissible_delivery(
                 request(message_id).model_copy(update={"partner_id": partner_id}), directory, MAX_PAYLOAD_BYTES

@@ -74,7 +74,7 @@ class RedisServer:
     def start(self) -> None:
         """Start and wait until it answers; a second start keeps the port and the append-only file."""
         assert not self.is_running, "expected a stopped server, call stop() or kill() first"
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with (self.data_dir / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -159,7 +159,7 @@ def _answers(probe: Any) -> bool:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
