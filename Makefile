@@ -28,7 +28,7 @@ help: ## List the targets
 setup: $(STAMP) ## Make .venv and install everything (every other target does it too)
 	@echo "$(VENV) is ready."
 
-demo: $(STAMP) ## Start the whole stack, settle the example file, show that the numbers add up, stop
+demo: $(STAMP) ## Start the whole stack, settle and deliver the example files, show that the numbers add up, stop
 	@$(BIN)/python -m worker.demo $(ARGS)
 
 run: $(STAMP) ## Start the same stack and keep it running until Ctrl-C; without CHIO_RAIL_URL a simulated rail settles

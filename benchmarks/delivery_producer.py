@@ -20,6 +20,7 @@ def main() -> None:
     settings = bootstrap.load_settings()
     app, ledger = create_app(settings), bootstrap.build_storage(settings).jobs
     directory = PartnerDirectory.load(settings.partners_file or Path(), os.environ)
+    batch_size = int(os.environ.get(effects.BATCH_SIZE_VARIABLE, "1"))
     partner_id = os.environ[effects.PARTNER_VARIABLE]
 
     def request(job_id: str) -> DeliveryRequest:
@@ -36,7 +37,7 @@ def main() -> None:
     def send_many(job_ids: Sequence[str]) -> None:
         requests = [request(job_id) for job_id in job_ids]
         jobs = [delivery_messages.admissible_delivery(each, directory, settings.max_payload_bytes) for each in requests]
-        enqueue.enqueue_many(app, ledger, jobs)
+        enqueue.enqueue_many(app, ledger, jobs, batch_size)
 
     producing.run(send_many)
 

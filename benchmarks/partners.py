@@ -1,6 +1,7 @@
 """Partners that this project's workers deliver to in a benchmark, and the receiver behind them."""
 
 import contextlib
+import json
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ class Receiver:
     def received(self) -> int:
         """Return how many came since it was told to forget."""
         return int(self._ask("count"))
+
+    def latencies_ms(self) -> list[float]:
+        """Return how long after it was sent each came."""
+        told: list[float] = json.loads(self._ask("latencies"))
+        return told
 
     def forget(self) -> None:
         """Count from none again."""

@@ -16,6 +16,8 @@ class Scale:
     #: Jobs that fail twice, and deliveries, of one measured run.
     retried_jobs: int
     deliveries: int
+    #: Deliveries that wait for a partner that is down.
+    waiting_deliveries: int
     #: How long jobs come at a fixed rate, in seconds.
     paced_s: int
     #: Retries that wait for an hour, in this project and in stock Celery.
@@ -38,6 +40,7 @@ FULL: Final = Scale(
     warm_up_jobs=1_000,
     retried_jobs=10_000,
     deliveries=5_000,
+    waiting_deliveries=10_000,
     paced_s=20,
     parked_retries=100_000,
     stock_parked_retries=10_000,
@@ -53,6 +56,7 @@ QUICK: Final = Scale(
     warm_up_jobs=200,
     retried_jobs=400,
     deliveries=400,
+    waiting_deliveries=300,
     paced_s=4,
     parked_retries=2_000,
     stock_parked_retries=2_000,

@@ -13,6 +13,7 @@ message.
     |-- DeadLetterConflictError             receipt_id
     |-- StaleClaimError                     job_id
     |-- StorageUnavailableError             operation, key
+    |   `-- StorageRefusedError             operation, key
     |-- CapacityReachedError                what, capacity
     |-- ConfigurationError                  problem
     |   `-- HookLoadError                   path, problem
@@ -112,10 +113,23 @@ class StaleClaimError(ChioError):
 class StorageUnavailableError(ChioError):
     """The store did not answer; nothing is assumed about what it holds."""
 
-    def __init__(self, operation: str, key: str) -> None:
+    def __init__(self, operation: str, key: str, sentence: str | None = None) -> None:
         self.operation = operation
         self.key = key
-        super().__init__(f"the store did not answer {operation} of {key!r}; check that it is up and reachable")
+        unanswered = f"the store did not answer {operation} of {key!r}; check that it is up and reachable"
+        super().__init__(sentence or unanswered)
+
+
+class StorageRefusedError(StorageUnavailableError):
+    """The store refused the user this process logs in as; waiting will not help, and nothing is assumed."""
+
+    def __init__(self, operation: str, key: str) -> None:
+        super().__init__(
+            operation,
+            key,
+            f"the server refused {operation} of {key!r} to this user; check user and password in CHIO_REDIS_URL and"
+            " CHIO_BROKER_URL, and what the server's ACL allows that user",
+        )
 
 
 class CapacityReachedError(ChioError):

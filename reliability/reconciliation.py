@@ -31,6 +31,9 @@ class ReconciliationReason(StrEnum):
     PENDING_VERIFICATION = "pending_verification"
 
 
+_REASONS = tuple(reason.value for reason in ReconciliationReason)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationRequest:
     """Hold one delivery whose outcome is to be found out. `created_at` is wall-clock time, kept in UTC."""
@@ -148,11 +151,31 @@ def key_for(reason: ReconciliationReason, partner_id: str, message_id: str) -> s
         InvalidInputError: An id contains NUL, so two different pairs could share a key.
 
     """
+    _check_ids(partner_id, message_id)
+    return _key(reason.value, f"{partner_id}\0{message_id}\0")
+
+
+def keys_for(partner_id: str, message_id: str) -> list[str]:
+    """
+    Return the keys of all reasons, as `key_for` makes each.
+
+    Raises:
+        InvalidInputError: As `key_for`.
+
+    """
+    _check_ids(partner_id, message_id)
+    ids = f"{partner_id}\0{message_id}\0"
+    return [_key(reason, ids) for reason in _REASONS]
+
+
+def _check_ids(partner_id: str, message_id: str) -> None:
     for field, identifier in (("partner_id", partner_id), ("message_id", message_id)):
         if "\0" in fields.text(field, identifier):
             raise InvalidInputError(field, "expected an id without NUL, got one with it")
-    digest = canonical.sha256_hex(f"{partner_id}\0{message_id}\0{reason.value}".encode())
-    return f"reconcile:v2:{reason.value}:{digest}"
+
+
+def _key(reason: str, ids: str) -> str:
+    return f"reconcile:v2:{reason}:{canonical.sha256_hex((ids + reason).encode())}"
 
 
 def escalate_stale_pending_reconciliation_requests(

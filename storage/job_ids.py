@@ -6,7 +6,7 @@ A settlement's job id is its receipt id; a delivery's is made of its partner and
 
 from reliability import reconciliation
 from reliability.delivery_request import delivery_job_id
-from reliability.reconciliation import ReconciliationReason, ReconciliationRequest
+from reliability.reconciliation import ReconciliationRequest
 
 __all__ = ["SETTLEMENT_PARTNER_ID", "delivery_job_id", "delivery_of", "job_of", "reconciliation_keys"]
 
@@ -19,6 +19,8 @@ _PARTS = 3
 
 def delivery_of(job_id: str) -> tuple[str, str] | None:
     """Return partner id and message id of a delivery's job id; None for any other id."""
+    if not job_id.startswith(_DELIVERY_PREFIX):
+        return None
     parts = job_id.split(":")
     if len(parts) != _PARTS or parts[0] != _DELIVERY_PREFIX or not (parts[1] and parts[2]):
         return None
@@ -35,14 +37,10 @@ def job_of(request: ReconciliationRequest) -> str:
 
 def reconciliation_keys(job_id: str) -> list[str]:
     """Return every key under which reconciliation may keep the job, escalated or not."""
-    owners = [(SETTLEMENT_PARTNER_ID, job_id)]
+    keys = reconciliation.keys_for(SETTLEMENT_PARTNER_ID, job_id)
     if delivery := delivery_of(job_id):
-        owners.append(delivery)
-    return [
-        reconciliation.key_for(reason, partner_id, message_id)
-        for partner_id, message_id in owners
-        for reason in ReconciliationReason
-    ]
+        keys += reconciliation.keys_for(*delivery)
+    return keys
 
 
 def _decoded(identifier: str) -> str:

@@ -55,7 +55,12 @@ def claim_result(job_id: str, token: str, reply: Sequence[Any]) -> ClaimResult:
         case b"refused":
             return Refused(why=Refusal(reply[1].decode()))
         case _:
-            raise InvalidRecordError(f"job {job_id!r}", "expected a payload beside the row, got none; cancel the job")
+            raise no_payload(job_id)
+
+
+def no_payload(job_id: str) -> InvalidRecordError:
+    """Return the error of a row whose payload is gone."""
+    return InvalidRecordError(f"job {job_id!r}", "expected a payload beside the row, got none; cancel the job")
 
 
 def wake_ups(reply: Sequence[Any]) -> list[WakeUp]:

@@ -12,7 +12,7 @@ import redis
 from redis.exceptions import RedisError
 
 from reliability.errors import InvalidInputError, StorageUnavailableError
-from storage import dedup_mark, limits, redis_codec, redis_transitions
+from storage import dedup_mark, limits, redis_codec, redis_groups, redis_transitions
 from storage.job_ids import reconciliation_keys
 from storage.jobs import (
     Admission,
@@ -61,15 +61,12 @@ class RedisJobStorage:
         """Admit each job in order, with one exchange."""
         for job in jobs:
             limits.check_job(job)
-        calls = [Call(Script.ADMIT, job.job_id, self._admission(job)) for job in jobs]
+        calls = redis_groups.admissions(jobs, self._options)
         wait = ("WAITAOF", 1, 0, self._options.waitaof_ms) if self._options.waitaof_ms else None
         replies = self._scripts.run_many(calls, *([wait] if wait else []))
         if jobs and wait:
             _check_on_disk(replies.pop(), jobs[0].job_id)
-        return [
-            redis_codec.admission(_checked(reply, Script.ADMIT, job.job_id))
-            for job, reply in zip(jobs, replies, strict=True)
-        ]
+        return redis_groups.read_admissions(jobs, replies)
 
     def admit_and_claim(self, job: NewJob, lease: Lease) -> AdmitAndClaimResult:
         """Admit the job and claim its attempt 0 in one step; a known unfinished job is only claimed."""
@@ -95,15 +92,8 @@ class RedisJobStorage:
         """Claim up to 1,024 attempts with one exchange; a pair's error is returned in its place."""
         limits.check_batch(wanted)
         limits.check_lease(lease)
-        tokens = [f"{lease.token}{index}" for index in range(len(wanted))]
-        calls = [
-            _claim_call(job_id, attempt, lease, token) for (job_id, attempt), token in zip(wanted, tokens, strict=True)
-        ]
-        replies = self._scripts.run_many(calls)
-        return [
-            _claim_answer(job_id, token, reply)
-            for (job_id, _), token, reply in zip(wanted, tokens, replies, strict=True)
-        ]
+        replies = self._scripts.run_many(redis_groups.claims(wanted, lease))
+        return redis_groups.read_claims(wanted, lease, replies)
 
     def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
         """Return when each job was finalised, with one exchange."""
@@ -134,9 +124,11 @@ class RedisJobStorage:
         limits.check_batch(outcomes)
         results: list[Exception | None] = [_refusal(claim, transition) for claim, transition in outcomes]
         places = [place for place, refused in enumerate(results) if refused is None]
-        calls = [redis_transitions.call_for(*outcomes[place], self._options) for place in places]
-        for place, reply in zip(places, self._scripts.run_many(calls), strict=True):
-            results[place] = redis_transitions.error_of(outcomes[place][0], reply, self._options)
+        calls = redis_groups.recordings([outcomes[place] for place in places], self._options)
+        replies = self._scripts.run_many([call for call, _ in calls])
+        errors = redis_groups.read_recordings(calls, replies, self._options)
+        for place, error in zip(places, errors, strict=True):
+            results[place] = error
         return results
 
     def due(self, limit: int) -> list[WakeUp]:
@@ -220,25 +212,12 @@ def _claim_call(job_id: str, attempt: int, lease: Lease, token: str) -> Call:
     return Call(Script.CLAIM, job_id, (job_id, attempt, lease.owner, token, lease.lease_ms))
 
 
-def _claim_answer(job_id: str, token: str, reply: Any) -> ClaimResult | Exception:
-    try:
-        return redis_codec.claim_result(job_id, token, _checked(reply, Script.CLAIM, job_id))
-    except (InvalidInputError, StorageUnavailableError) as error:
-        return error
-
-
 def _refusal(claim: Claim, transition: Transition) -> InvalidInputError | None:
     try:
         limits.check_transition(claim, transition)
     except InvalidInputError as error:
         return error
     return None
-
-
-def _checked(reply: Any, operation: str, key: str) -> Any:
-    if isinstance(reply, RedisError):
-        raise StorageUnavailableError(operation, key) from reply
-    return reply
 
 
 def _check_on_disk(reply: Any, key: str) -> None:

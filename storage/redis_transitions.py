@@ -78,9 +78,9 @@ def error_of(claim: Claim, reply: Any, options: LedgerOptions) -> Exception | No
             return DeadLetterConflictError(claim.job_id)
         case b"full":
             return CapacityReachedError(RECONCILIATION_QUEUE, options.reconciliation_capacity)
-        case RedisError():
+        case RedisError() | b"failed":
             unavailable = StorageUnavailableError("record", claim.job_id)
-            unavailable.__cause__ = reply
+            unavailable.__cause__ = reply if isinstance(reply, RedisError) else None
             return unavailable
         case _:
             raise AssertionError(f"expected a known reply of a recording script, got: {reply!r}")

@@ -72,17 +72,6 @@ def publish_mark(app: celery.Celery, queue: str, published_at_ms: int) -> None:
     _send(app, names.MARK_QUEUE, queue, kwargs, what="a watermark")
 
 
-def publish_receipt(app: celery.Celery, arguments: Mapping[str, object]) -> None:
-    """
-    Send a receipt to be correlated with its delivery; one that is sent twice changes nothing the second time.
-
-    Raises:
-        PublishError: if the broker did not take it; nothing else keeps it, so it is to be handed in again.
-
-    """
-    _send(app, names.CONFIRM_DELIVERY, names.DELIVERY_QUEUE, dict(arguments), what="a receipt")
-
-
 def publish_dead_letter(app: celery.Celery, record: DeadLetterRecord, max_length: int) -> bool:
     """
     Send the record's canonical bytes to the feed; False, sending nothing, when the feed holds `max_length`.

@@ -2,7 +2,7 @@
 Which receipts are believed: those that the producer's own intake vouches for, and those that their partner signed.
 
 A message carries a trusted `receipt`, or a `signed` one: `{partner_id, headers, body}` exactly as the partner sent it.
-Called where receipts come in: by `chio.deliver.confirm`, and by `chio-worker enqueue receipts` before it sends any.
+Called where receipts come in: by `chio.deliver.confirm` and by `chio-worker enqueue receipts`.
 """
 
 from collections.abc import Mapping

@@ -47,6 +47,7 @@ TASKS: Final = (
 )
 #: What runs beside the worker's main loop, and what begins with each of its connections.
 WORKER_STEPS: Final[tuple[Any, ...]] = (
+    preflight.Doorstep,
     partner_reload.ReloadOnHup,
     due_pump.PumpThread,
     health.PulseThread,

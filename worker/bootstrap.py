@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import dotenv
+import redis
 
 from reliability.clock import SystemClock
 from storage import bundle, options, quarantine, redis_client
@@ -27,8 +28,6 @@ from worker.quarantine import StoredQuarantine
 from worker.settings import Settings
 
 _CLOCK: Final = SystemClock()
-#: What a probe or a place in a partner's gate outlives the longest hook by, before it counts as lost.
-_GATE_LEASE_ROOM_MS: Final = 15_000
 
 Part = TypeVar("Part")
 
@@ -80,10 +79,18 @@ def broker_url(settings: Settings) -> str:
 
 def build_storage(settings: Settings) -> bundle.Storage:
     """Make the stores with connections of their own; they connect at their first use."""
-    client = redis_client.connect(
-        redis_url(settings), timeout_s=settings.redis_timeout_s, connect_timeout_s=settings.connect_timeout_s
-    )
+    client = ledger_client(settings, redis_url(settings))
     return bundle.redis_storage(client, settings.namespace, ledger_options(settings), quarantine_bounds(settings))
+
+
+def ledger_client(settings: Settings, url: str) -> redis.Redis:
+    """Make a client of a Redis or Valkey with the times and the authorities of the settings."""
+    return redis_client.connect(
+        url,
+        timeout_s=settings.redis_timeout_s,
+        connect_timeout_s=settings.connect_timeout_s,
+        ca_file=settings.tls_ca_file,
+    )
 
 
 def ledger_options(settings: Settings) -> options.LedgerOptions:
@@ -183,7 +190,8 @@ def build_delivery(settings: Settings, storage: bundle.Storage) -> runtime.Deliv
         gates=storage.gates,
         clock=_CLOCK,
         new_token=new_token,
-        min_lease_ms=settings.hard_time_limit_s * 1000 + _GATE_LEASE_ROOM_MS,
+        # No hook runs longer than the first, and the ledger gives a dead worker's attempt up after the second.
+        min_lease_ms=settings.hard_time_limit_s * 1000 + settings.lease_ms,
     )
     return runtime.DeliveryRuntime(
         flow=delivery_flow.DeliveryFlow(hook=hook, partners=directory, gate=gate, clock=_CLOCK, jitter=jitter_ms),

@@ -77,13 +77,18 @@ class _SafeDelivery:
         After a lost connection Celery closes a channel whose connection it has taken away already. Giving back then
         fails in a way that ends the worker; the ledger wakes those jobs, and the visibility timeout frees the rest.
         """
-        if self.connection is None or self.connection.client is None:
+        if not self._has_connection:
             self.do_restore = False
         super().close()  # type: ignore[misc]  # the mix-in stands before a channel
 
+    @property
+    def _has_connection(self) -> bool:
+        return self.connection is not None and self.connection.client is not None
+
     def _connparams(self, *args: Any, **options: Any) -> Any:
-        if self.connection.client is None:
-            # Kombu would raise an `AttributeError`, which nobody takes for a lost connection.
+        if not self._has_connection:
+            # An attempt that ends after its connection acknowledges into nothing; kombu's `AttributeError` would end
+            # the worker, since nobody takes it for a lost connection.
             raise redis.ConnectionError("the connection was closed")
         return super()._connparams(*args, **options)  # type: ignore[misc]  # as above
 
@@ -108,6 +113,8 @@ class _SafeTransport:
     """Add to a transport: deliver only what has the shape of a message."""
 
     on_broken: OnBroken
+    #: Whether what nobody finished is handed out again from here; the consumer of a worker says so.
+    restores = False
 
     def _deliver(self, message: Any, queue: str) -> None:
         _refuse_broken(message)
@@ -138,12 +145,29 @@ def _refuse_broken(message: Any) -> None:
         raise BrokenEnvelopeError
 
 
+class _WorkersQoS(stock.QoS):
+    """
+    Hand out again what nobody finished, in workers alone.
+
+    Stock kombu does so in whatever reads from the broker. Flower, beat and the command line read answers and events
+    only: they have no right to the jobs' messages (`deploy/redis/users.acl`) and need none.
+    """
+
+    def restore_visible(self, *args: Any, **options: Any) -> None:
+        if self.channel.connection.restores:
+            super().restore_visible(*args, **options)  # type: ignore[no-untyped-call]  # kombu leaves it untyped
+
+
 class Channel(_SafeDelivery, stock.Channel):
     """Read from a Redis or Valkey."""
+
+    QoS = _WorkersQoS
 
 
 class SentinelChannel(_SafeDelivery, stock.SentinelChannel):
     """Read from the master that Sentinel names."""
+
+    QoS = _WorkersQoS
 
 
 class Transport(_SafeTransport, stock.Transport):

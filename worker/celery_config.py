@@ -75,11 +75,12 @@ def _broker(settings: Settings, broker_url: str) -> dict[str, Any]:
         "broker_channel_error_retry": True,
         # Without a limit a publisher could wait for a free connection for ever.
         "broker_pool_acquire_timeout": _POOL_WAIT_S,
-        **(_amqp(settings) if scheme in AMQP_SCHEMES else _redis(settings, broker_url)),
+        **(_amqp(settings) if scheme in AMQP_SCHEMES else _redis(settings, scheme)),
+        **_tls(settings, scheme),
     }
 
 
-def _redis(settings: Settings, broker_url: str) -> dict[str, Any]:
+def _redis(settings: Settings, scheme: str) -> dict[str, Any]:
     options = {
         # Longer than any message may lie with a worker, so that none is handed out twice; short all the same, because
         # long delays are parked in the ledger and never meet it.
@@ -96,15 +97,25 @@ def _redis(settings: Settings, broker_url: str) -> dict[str, Any]:
         "health_check_interval": _HEALTH_CHECK_S,
         # `retry_on_timeout` stays unset: it would repeat writes that may have happened.
     }
-    scheme = urlsplit(broker_url).scheme
     if scheme == "sentinel":
         options["master_name"] = settings.sentinel_master
     return {
         "task_queues": routing.redis_queues(),
         "broker_transport_options": options,
-        # Kombu checks no certificate unless told to.
-        **({"broker_use_ssl": {"ssl_cert_reqs": ssl.CERT_REQUIRED}} if scheme == "rediss" else {}),
     }
+
+
+def _tls(settings: Settings, scheme: str) -> dict[str, Any]:
+    """Have the broker's certificate checked: kombu checks none on Redis, and no host's name on RabbitMQ."""
+    authorities = str(settings.tls_ca_file) if settings.tls_ca_file else None
+    if scheme == "rediss":
+        given = {"ssl_ca_certs": authorities} if authorities else {}
+        return {"broker_use_ssl": {"ssl_cert_reqs": ssl.CERT_REQUIRED, **given}}
+    if scheme == "amqps":
+        # No name makes kombu fill in the URL's host.
+        verified = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": authorities, "server_hostname": None}
+        return {"broker_use_ssl": verified}
+    return {}
 
 
 def _amqp(settings: Settings) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
         connection = super().connect()
         if isinstance(connection.transport, broker_transport.SAFE_TRANSPORTS):
             connection.transport.on_broken = self._set_aside_broken
+            connection.transport.restores = True
         return connection
 
     def update_strategies(self) -> None:

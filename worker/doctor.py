@@ -85,7 +85,7 @@ def server_facts(url: str, settings: Settings, now_ms: Callable[[], int], *, cla
         StorageUnavailableError: if it does not answer.
 
     """
-    client = redis_client.connect(url, timeout_s=settings.redis_timeout_s, connect_timeout_s=settings.connect_timeout_s)
+    client = bootstrap.ledger_client(settings, url)
     key = Keys(settings.namespace).of(Key.APPLICATION)
     with closing(client), redis_client.translated("doctor", "server"):
         if claim:

@@ -47,7 +47,8 @@ def configure(log_format: Literal["console", "json"], log_level: str) -> None:
     for name in _REPEATING_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
     structlog.configure(
-        processors=[*_common(), ProcessorFormatter.wrap_for_formatter],
+        # First of all: a line that nobody will read costs next to nothing.
+        processors=[structlog.stdlib.filter_by_level, *_common(), ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,

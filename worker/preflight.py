@@ -2,7 +2,8 @@
 What a worker makes sure of between connecting and taking its first message.
 
 Hooks and partners load, settings and servers are safe. What is unsafe ends the worker with exit code 2 and a sentence
-each; a ledger that does not answer is waited for, because a restart would not bring it back.
+each, and so does a server that refuses the worker's user; a ledger that does not answer is waited for, because a
+restart would not bring it back.
 """
 
 import threading
@@ -13,7 +14,7 @@ from celery import bootsteps
 from celery.exceptions import WorkerShutdown
 
 from reliability.clock import SystemClock
-from reliability.errors import ConfigurationError, StorageUnavailableError
+from reliability.errors import ConfigurationError, StorageRefusedError, StorageUnavailableError
 from worker import doctor, settings_checks
 from worker.composition import Composition
 from worker.doctor import Finding, Severity
@@ -24,6 +25,24 @@ EXIT_UNSAFE: Final = 2
 _PERIOD_S: Final = 1.0
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
+
+
+class Doorstep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships no types
+    """End a worker whose user a server refuses before it consumes: it would reconnect without end and without pause."""
+
+    def __init__(self, _worker: Any, **_: Any) -> None:
+        pass
+
+    def start(self, worker: Any) -> None:
+        """Ask once; a server that does not answer is left to the steps that wait for it."""
+        composition: Composition = worker.app.composition
+        try:
+            doctor.examine(composition.settings, SystemClock().now_ms)
+        except StorageRefusedError as error:
+            _report(Finding(check="user", severity=Severity.UNSAFE, sentence=str(error)))
+            raise WorkerShutdown(EXIT_UNSAFE) from error
+        except StorageUnavailableError:
+            return
 
 
 class Preflight(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships no types

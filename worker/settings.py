@@ -47,6 +47,10 @@ class Settings(pydantic_settings.BaseSettings):
     )
     broker_url_file: Path | None = Field(None, description="File to read CHIO_BROKER_URL from (a mounted secret).")
     sentinel_master: str = Field("mymaster", description="Name of the master that a `sentinel://` broker is asked for.")
+    tls_ca_file: Path | None = Field(
+        None,
+        description="PEM file of the authorities that vouch for `rediss` and `amqps` servers; unset: the system's.",
+    )
     data_dir: Path = Field(
         Path(".chio"), description="Directory of the embedded server's data, beat's schedule and health files."
     )

@@ -4,6 +4,7 @@ Which settings cannot work together: pure, asked before any worker starts and by
 Each finding is one sentence that names the settings and says what to change. Checks that need a server are in `doctor`.
 """
 
+import ssl
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import Final
@@ -106,6 +107,16 @@ def _urls(settings: Settings) -> Iterator[str]:
             f"CHIO_BROKER_URL must begin with {_either((*REDIS_SCHEMES, *AMQP_SCHEMES))}, got {scheme!r}:"
             " name a Redis, a Sentinel or a RabbitMQ; a Redis Cluster cannot be a broker."
         )
+
+
+def _authorities(settings: Settings) -> Iterator[str]:
+    if settings.tls_ca_file is None:
+        return
+    try:
+        ssl.create_default_context(cafile=settings.tls_ca_file)
+    except OSError as error:
+        problem = f"cannot be used: {error.strerror}; name a PEM file of certificates"
+        yield f"CHIO_TLS_CA_FILE ({settings.tls_ca_file}) {problem}."
 
 
 def _time_limits(settings: Settings) -> Iterator[str]:
@@ -221,6 +232,7 @@ def _either(schemes: tuple[str, ...]) -> str:
 
 _CHECKS: Final[tuple[Check, ...]] = (
     _urls,
+    _authorities,
     _time_limits,
     _visibility,
     _lease,

@@ -15,7 +15,7 @@ from celery import signals
 
 from reliability.errors import StorageUnavailableError
 from tasks import raw_message
-from worker import logs, orphans, partner_reload
+from worker import logs, orphans, partner_reload, soft_limit
 from worker.composition import Composition
 from worker.envelope import Defect
 
@@ -27,7 +27,7 @@ _WAKE_UP_ARGUMENTS: Final = frozenset({"job_id", "attempt", "jobs", "queue", "pu
 def connect(composition: Composition) -> None:
     """Connect every handler for the app made of these parts; connecting again replaces the handlers."""
     handlers = {
-        signals.setup_logging: lambda **_: _configure_logging(composition),
+        signals.setup_logging: lambda **_: _begin_program(composition),
         signals.worker_process_init: lambda **_: _begin_process(composition),
         signals.task_internal_error: lambda **found: _keep(composition, found, Defect.INTERNAL_ERROR),
         signals.task_failure: lambda **found: _keep_lost(composition, found),
@@ -38,7 +38,10 @@ def connect(composition: Composition) -> None:
         signal.connect(handler, weak=False, dispatch_uid=f"chio:{signal.name}")
 
 
-def _configure_logging(composition: Composition) -> None:
+def _begin_program(composition: Composition) -> None:
+    """Prepare what a worker or beat needs before anything else: the first signal that both of them send."""
+    # Beat ends at once where its schedule file has no folder.
+    composition.settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     logs.configure(composition.settings.log_format, composition.settings.log_level)
 
 
@@ -46,6 +49,7 @@ def _begin_process(composition: Composition) -> None:
     """Leave the worker's process group, so that a signal to the group ends the worker in order and not its hooks."""
     os.setpgid(0, 0)
     partner_reload.listen_in_pool(composition.settings)
+    soft_limit.guard()
     orphans.watch_parent(composition.settings.lease_ms / 1000)
 
 

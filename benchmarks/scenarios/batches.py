@@ -15,7 +15,7 @@ from worker import app
 
 _PROCESSES: Final = 2
 #: Batches are so much faster that a run needs more jobs to last.
-_MORE_JOBS: Final = 5
+_MORE_JOBS: Final = 20
 
 
 def _missing() -> str | None:
@@ -33,16 +33,27 @@ def _run(bench: Bench) -> Findings:
             drained[contender.name].append(run)
     medians = {name: runs.median_of(each) for name, each in drained.items()}
     rows = [(name, each.jobs_per_s, each.enqueued_per_s, each.commands_per_job) for name, each in medians.items()]
-    own = medians[contenders.CHIO_BATCHES.name].jobs_per_s
-    best = max(medians[peer.name].jobs_per_s for peer in contenders.PEERS)
-    stock = medians[contenders.CELERY.name].jobs_per_s
     return Findings(
         tables=(Table.of("Jobs in batches", ("queue", "settled/s", "enqueued/s", "commands per job"), rows),),
-        charts=(Chart.of("Batches settled", "jobs/s", [(name, each.jobs_per_s) for name, each in medians.items()]),),
-        goals=(
-            Goal.at_least("batch settle, claim to recorded", 20, "x stock Celery", arithmetic.ratio(own, stock)),
-            Goal.at_least("batch settle, claim to recorded", 6, "x the best peer", arithmetic.ratio(own, best)),
+        charts=(
+            Chart.of("Batches settled", "jobs/s", [(name, each.jobs_per_s) for name, each in medians.items()]),
+            Chart.of("Batches enqueued", "jobs/s", [(name, each.enqueued_per_s) for name, each in medians.items()]),
         ),
+        goals=_goals(medians),
+    )
+
+
+def _goals(medians: dict[str, Drained]) -> tuple[Goal, ...]:
+    own, stock = medians[contenders.CHIO_BATCHES.name], medians[contenders.CELERY.name]
+    best_rate = max(medians[peer.name].jobs_per_s for peer in contenders.PEERS)
+    best_enqueue = max(medians[peer.name].enqueued_per_s for peer in contenders.PEERS)
+    settled, enqueued = "batch settle, claim to recorded", "enqueue_many, validated and admitted"
+    times = arithmetic.ratio
+    return (
+        Goal.at_least(settled, 20, "x stock Celery", times(own.jobs_per_s, stock.jobs_per_s)),
+        Goal.at_least(settled, 6, "x the best peer", times(own.jobs_per_s, best_rate)),
+        Goal.at_least(enqueued, 12, "x stock apply_async", times(own.enqueued_per_s, stock.enqueued_per_s)),
+        Goal.at_least(enqueued, 2.5, "x the best peer", times(own.enqueued_per_s, best_enqueue)),
     )
 
 

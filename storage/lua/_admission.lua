@@ -16,7 +16,7 @@ local function known_as(id, digest)
 end
 
 local function count_refusal(kind, known)
-  redis.call('HINCRBY', K.counts(kind), known == 'conflict' and 'conflicts' or 'duplicates', 1)
+  count(kind, known == 'conflict' and 'conflicts' or 'duplicates', 1)
 end
 
 -- job: kind, queue, digest, finalized, and the version to begin with; the payload is stored by the caller.
@@ -31,5 +31,16 @@ local function admit_new(id, job, payload, now, ttl_s, slack_ms)
   redis.call('SET', K.seen(id), string.sub(job.digest, 1, 16), 'NX', 'EX', ttl_s)
   redis.call('SET', K.payload(id), payload)
   write_row(id, job, now, slack_ms)
-  redis.call('HINCRBY', K.counts(job.kind), 'admitted', 1)
+  count(job.kind, 'admitted', 1)
+end
+
+-- Returns 'admitted' or what the id is known as.
+local function admit(id, job, payload, now, ttl_s, slack_ms)
+  local known = known_as(id, job.digest)
+  if known then
+    count_refusal(job.kind, known)
+    return known
+  end
+  admit_new(id, job, payload, now, ttl_s, slack_ms)
+  return 'admitted'
 end

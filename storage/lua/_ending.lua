@@ -17,19 +17,18 @@ local function holding(id, version, token, now)
   return holds and row or nil
 end
 
--- Take the row out, count and remember how it ended, resolve what reconciliation keeps of it from keys[from] on.
--- `ending` is what the dedup mark tells later; empty for a dead job.
-local function end_row(id, row, counter, ending, ttls, keys, from)
-  redis.call('DEL', K.job(id))
+-- Take the row out, count and remember how it ended, resolve what reconciliation keeps of it: keys[from] to keys[to],
+-- or to the last. `ending` is what the dedup mark tells later; empty for a dead job, whose payload stays.
+local function end_row(id, row, counter, ending, ttls, keys, from, to)
+  if ending == '' then redis.call('DEL', K.job(id)) else redis.call('DEL', K.job(id), K.payload(id)) end
   leave(id, row.kind, row.queue, row.state)
-  redis.call('HINCRBY', K.counts(row.kind), counter, 1)
+  count(row.kind, counter, 1)
   redis.call('SET', K.seen(id), string.sub(row.digest, 1, 16) .. ending, 'EX', ttls.dedup_s)
-  for i = from, #keys do resolve_entry(keys[i], ttls.resolved_s) end
+  for i = from, to or #keys do resolve_entry(keys[i], ttls.resolved_s) end
 end
 
-local function finish(id, row, ending, ttls, keys, from)
-  end_row(id, row, ending, ending, ttls, keys, from)
-  redis.call('DEL', K.payload(id))
+local function finish(id, row, ending, ttls, keys, from, to)
+  end_row(id, row, ending, ending, ttls, keys, from, to)
 end
 
 -- record: bytes, finalized_at, publish_at_ms. Returns false, changing nothing, if another record is there.

@@ -20,14 +20,17 @@ local function lost_after(from_ms, slack_ms, wakeups)
   return from_ms + slack_ms * 2 ^ math.min(wakeups, 10)
 end
 
+-- Scripts for many jobs put another function here, which adds up first.
+local count = function(kind, counter, by) redis.call('HINCRBY', K.counts(kind), counter, by) end
+
 local function enter(id, kind, queue, state, score)
   redis.call('ZADD', index_of(state, queue), score, id)
-  redis.call('HINCRBY', K.counts(kind), state, 1)
+  count(kind, state, 1)
 end
 
 local function leave(id, kind, queue, state)
   redis.call('ZREM', index_of(state, queue), id)
-  redis.call('HINCRBY', K.counts(kind), state, -1)
+  count(kind, state, -1)
 end
 
 local function move(id, kind, queue, from, to, score)

@@ -7,10 +7,4 @@
 --          dead_job HASH
 
 local id, job = ARGV[1], {kind = ARGV[2], queue = ARGV[3], digest = ARGV[4], finalized = ARGV[6]}
-local known = known_as(id, job.digest)
-if known then
-  count_refusal(job.kind, known)
-  return known
-end
-admit_new(id, job, ARGV[5], now_ms(), ARGV[7], ARGV[8])
-return 'admitted'
+return admit(id, job, ARGV[5], now_ms(), ARGV[7], ARGV[8])

@@ -10,7 +10,7 @@ from tests.support.demo_run import OBSERVATIONS, DemoRun, example_observations
 
 pytestmark = [pytest.mark.process, pytest.mark.server, pytest.mark.xdist_group("demo"), pytest.mark.timeout(240)]
 
-#: What must come out of examples/observations.jsonl, whatever happens on the way.
+#: What must come out of the example files, whatever happens on the way.
 SUMMARY = [
     "927 admitted + 60 duplicate + 1 conflict + 12 invalid = 1000 lines of the file",
     "the ledger admitted 927 of 927",
@@ -19,6 +19,17 @@ SUMMARY = [
     "900 receipts that are not dead had an effect on the rail, 900 are settled",
     "0 receipts had more than one effect on the rail",
     "0 receipts reached the rail with two different bodies",
+    "90 admitted + 5 duplicate + 1 conflict + 4 invalid = 100 lines of the file",
+    "the ledger admitted 90 of 90",
+    "84 confirmed + 6 dead = 90 admitted, 0 in flight",
+    "6 dead letters are stored for 6 dead deliveries",
+    "84 deliveries that are not dead took effect at their partner, 84 are confirmed",
+    "0 deliveries took effect more than once",
+    "0 deliveries reached a partner with two different bodies",
+    "lantern confirms late: 24 deliveries are confirmed by 24 receipts",
+    "ember never confirms: 6 deliveries were escalated and are dead letters",
+    "harbour was down: its circuit opened, its deliveries waited, and it is closed again",
+    "0 waits spent an attempt",
 ]
 
 
@@ -28,13 +39,16 @@ def summary_of(output: str) -> list[str]:
 
 
 def test_demo_accounts_for_every_line(tmp_path: Path) -> None:
-    """The demo ends with 0, its numbers add up, three dead letters are shown, and no process is left."""
+    """The demo ends with 0, its numbers add up, incident and dead letters are shown, and no process is left."""
     with DemoRun(tmp_path) as demo:
         exit_code = demo.wait()
 
     assert exit_code == 0, demo.output
     assert summary_of(demo.output) == SUMMARY
-    assert "Dead letters, 3 of 27" in demo.output
+    assert "Dead letters, 3 of 33" in demo.output
+    assert "incident.opened: harbour" in demo.output
+    assert "incident.closed: harbour" in demo.output
+    assert re.search(r"harbour's circuit opened [1-9]\d* times: \d+ deliveries waited [1-9]\d* times", demo.output)
     assert "Flower shows the tasks at http://127.0.0.1:" in demo.output
     assert demo.running() == []
     assert list((tmp_path / ".chio" / "demo").iterdir()) == []
@@ -71,7 +85,7 @@ def test_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signals)
 
         exit_code = demo.interrupt(number)
 
-    assert len(started) >= 6, started
+    assert len(started) >= 7, started
     assert exit_code != 0
     assert demo.running() == []
     assert list((tmp_path / ".chio" / "demo").iterdir()) == []

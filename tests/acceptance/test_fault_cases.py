@@ -62,7 +62,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def fleet(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Run one deployment for the tests whose worker survives."""
-    directory, url = tmp_path_factory.mktemp("faults"), redis_server.url_of(61)
+    directory, url = tmp_path_factory.mktemp("faults"), redis_server.url_of(59)
     with fleets.running(directory, url, script=SCRIPT, settings=TWO_RETRIES) as fleet:
         yield fleet
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from reliability.delivery import FailureConfirmed, SuccessConfirmed
 from reliability.outcomes import Accepted, Permanent, Retryable
-from tasks.hooks import rail_answer
+from tasks.hooks import DeliveryHook, rail_answer
 from tasks.hooks.http_exchange import HttpExchange, Phase
 from tasks.hooks.rail_settings import PREFIX, RailSettings
 from tests.support.observations import observation
+from tests.support.partner import request
 from worker.simulators.rail_script import Kind, steps_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
@@ -36,6 +38,19 @@ def test_the_example_runs() -> None:
     assert hook.observe(observation()) == Accepted("rcpt-1")
     assert hook.book == {"rcpt-1": 125}
     assert isinstance(hook.observe(observation(amount={"units": 1, "currency": "USD"})), Permanent)
+
+
+def test_the_delivery_example_runs() -> None:
+    """The delivery hook on the page is one: it takes a message once and refuses another body under the same id."""
+    code = PAGE.partition("## A delivery hook")[2].partition("```python\n")[2].partition("```")[0]
+    namespace: dict[str, Any] = {}
+    exec(compile(code, "docs/hooks.md", "exec"), namespace)  # noqa: S102  # our own page
+    hook = namespace["PostboxHook"]()
+
+    assert isinstance(namespace["PostboxHook"](), DeliveryHook)
+    assert hook.send(request()) == hook.send(request()) == SuccessConfirmed()
+    assert hook.slots == {"acme": {"msg_1": b'{"n":1}'}}
+    assert isinstance(hook.send(request(body=b"other")), FailureConfirmed)
 
 
 @pytest.mark.parametrize("row", [row for row in rows("What an answer means") if re.match(r"[0-9, ]+$", row[0])])

@@ -1,5 +1,6 @@
 """The story of one delivery attempt, told without Celery and without Redis."""
 
+import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -23,7 +24,7 @@ from storage.memory_circuits import InMemoryCircuitStorage
 from storage.memory_gates import InMemoryGateStorage
 from tasks import steps
 from tasks.delivery_flow import DeliveryFlow, PartnerTerms
-from tasks.partner_gate import PartnerGate, PartnerLimits
+from tasks.partner_gate import Entered, HeldBack, PartnerGate, PartnerLimits
 from tests.support.claims import FIRST_ATTEMPT_AT_MS, delivery_claim
 from tests.support.clock import ManualClock
 
@@ -219,6 +220,24 @@ def test_while_a_probe_is_out_the_others_ask_again_soon() -> None:
     step = scene.run()
 
     assert step == steps.Defer(attempt=0, delay_ms=1_000, why="circuit open")
+
+
+def test_a_probe_is_given_up_no_sooner_than_its_hook_may_run() -> None:
+    """The worker's own time limit counts where it is longer than the partner's lease, for the gate's places too."""
+    scene = answering(SuccessConfirmed())
+    gate = dataclasses.replace(scene.flow.gate, min_lease_ms=20_000)
+    opened = circuit.Open(opened_at_ms=0, probe_at_ms=0)
+    scene.circuits.compare_and_set("acme", circuit.Closed(), opened)
+    limits = PartnerLimits(circuit=CIRCUIT, gate=GateLimits(max_concurrent=1, entry_lease_ms=1_000))
+
+    entered = gate.enter("acme", limits)
+    scene.clock.advance(19_000)
+
+    state = scene.circuits.load("acme")
+    assert isinstance(entered, Entered)
+    assert isinstance(state, circuit.HalfOpen)
+    assert state.probe_deadline_at_ms == FIRST_ATTEMPT_AT_MS + 20_000
+    assert gate.enter("acme", limits) == HeldBack(delay_ms=250, why="too many at once")
 
 
 def test_a_failed_probe_opens_the_circuit_again() -> None:

@@ -1,31 +1,15 @@
 """The command line against a real server."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.cli_process import chio_worker
 from tests.support.observations import observation
 from tests.support.servers import RedisServer
 
 pytestmark = pytest.mark.server
-
-
-def chio_worker(folder: Path, url: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run the installed command on the server at the address."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("CHIO_")}
-    return subprocess.run(
-        [Path(sys.executable).with_name("chio-worker"), *arguments],
-        cwd=folder,
-        env={**inherited, "CHIO_REDIS_URL": url},
-        input=stdin,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def lines(count: int) -> bytes:

@@ -72,7 +72,8 @@ def test_batches_are_one_exchange(stores: bundle.Storage, sent: list[int]) -> No
     names = [f"job-{number}" for number in range(100)]
     jobs = stores.jobs
     jobs.admit_many([builders.job("warm")])
-    jobs.record_many([(builders.claimed(jobs, "warm"), SETTLED)])
+    warm = [answer for answer in jobs.claim_many([("warm", 0)], builders.lease()) if isinstance(answer, Claim)]
+    jobs.record_many([(claim, SETTLED) for claim in warm])
     jobs.renew([builders.admitted_and_claimed(jobs, builders.job("held"))], 1_000)
     sent.clear()
 

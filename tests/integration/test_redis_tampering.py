@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from reliability.errors import InvalidRecordError
+from reliability.errors import InvalidRecordError, StorageUnavailableError
 from storage import bundle
-from storage.jobs import Claim, JobState
+from storage.jobs import Claim, Finish, FinishedAs, JobKind, JobState
 from storage.keys import Key, Keys
 from tests.support import backends, builders
 
@@ -105,3 +105,22 @@ def test_broken_circuit_is_reported(stores: bundle.Storage, raw: Any) -> None:
 
     with pytest.raises(InvalidRecordError, match="acme"):
         stores.circuits.load("acme")
+
+
+def test_row_of_another_type_costs_no_other_job_anything(stores: bundle.Storage, raw: Any) -> None:
+    """In batches a key that somebody overwrote fails alone: its neighbours are admitted, claimed and recorded."""
+    raw.set(KEYS.of(Key.JOB, "odd"), "no hash")
+    stores.jobs.admit_many([builders.job("a"), builders.job("b")])
+
+    with pytest.raises(StorageUnavailableError, match="odd"):
+        stores.jobs.admit_many([builders.job("c"), builders.job("odd"), builders.job("d")])
+    answers = stores.jobs.claim_many([(name, 0) for name in ("a", "odd", "b", "c", "d")], builders.lease())
+    claims = [answer for answer in answers if isinstance(answer, Claim)]
+    raw.set(KEYS.of(Key.JOB, "b"), "no hash")
+    errors = stores.jobs.record_many([(claim, Finish(finished_as=FinishedAs.SETTLED)) for claim in claims])
+
+    counts = stores.jobs.counts(JobKind.SETTLEMENT)
+    assert [claim.job_id for claim in claims] == ["a", "b", "c", "d"]
+    assert isinstance(answers[1], StorageUnavailableError)
+    assert [type(error) for error in errors] == [type(None), StorageUnavailableError, type(None), type(None)]
+    assert (counts.admitted, counts.finished[FinishedAs.SETTLED]) == (4, 3)

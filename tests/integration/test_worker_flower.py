@@ -1,18 +1,15 @@
 """Flower shows tasks with ids and states to who may see them, and no payload to anybody."""
 
-import base64
-import http.client
 import json
-import socket
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import celery
 import pytest
 
 from tests.support import observations, servers
-from tests.support.worker_process import ROOT, CelerySubprocess, WorkerProcess, poll
+from tests.support.flower import Flower
+from tests.support.worker_process import WorkerProcess, poll
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
 
@@ -20,33 +17,6 @@ LIMIT_S = 20.0
 #: A database of the session's server that no other test uses.
 DATABASE = 61
 SECRET = "4929-1234-5678-9012"
-
-
-class Flower:
-    """Hold one running Flower and ask it."""
-
-    def __init__(self, directory: Path, redis_url: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
-        environ = {
-            "CHIO_REDIS_URL": redis_url,
-            "CHIO_FLOWER_PORT": str(self._port),
-            "CHIO_FLOWER_BASIC_AUTH": "operator:pass:word",
-        }
-        conf = f"--conf={ROOT / 'worker' / 'flowerconfig.py'}"
-        self.process = CelerySubprocess(directory, environ, "flower", conf)
-
-    def get(self, path: str, user: str | None = "operator:pass:word", data: bytes | None = None) -> tuple[int, str]:
-        """Return status and body; a Flower that is not up yet has status 0."""
-        headers = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
-        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)) as connection:
-            try:
-                connection.request("GET" if data is None else "POST", path, body=data, headers=headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read().decode()
-            except OSError:
-                return 0, ""
 
 
 @pytest.fixture(scope="module")

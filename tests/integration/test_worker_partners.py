@@ -163,3 +163,17 @@ def test_a_partner_that_is_gone_is_left_alone_by_all_workers(deployment: Exchang
     assert len(deployment.events("partner.stopped")) == 1
     assert {event["attempt"] for event in deployment.events("delivery.deferred")} == {0}
     assert deployment.command("partners", "enable", "acme")["enabled"] is True
+
+
+def test_doctor_finds_what_is_wrong_with_the_file(deployment: Exchange) -> None:
+    """What would stop a worker's start is told before anybody starts one."""
+    write(deployment, "ok", "typo = 1")
+    broken = deployment.command("doctor", code=1)
+    write(deployment, "ok")
+
+    whole = deployment.command("doctor")
+
+    findings = [finding["sentence"] for finding in broken["findings"] if finding["check"] == "partners"]
+    assert len(findings) == 1
+    assert "typo: expected no such field" in findings[0]
+    assert whole["safe"] is True

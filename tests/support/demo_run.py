@@ -17,6 +17,14 @@ from reliability.settlement import SettlementObservation
 
 ROOT = Path(__file__).parents[2]
 OBSERVATIONS = ROOT / "examples" / "observations.jsonl"
+#: What `make demo` reads from the checkout, by the option that names it elsewhere.
+FILES = {
+    "--observations": "observations.jsonl",
+    "--rail-script": "rail_script.json",
+    "--deliveries": "deliveries.jsonl",
+    "--partners": "demo_partners.toml",
+    "--partner-script": "partner_script.json",
+}
 LIMIT_S = 170.0
 _POLL_S = 0.1
 
@@ -34,7 +42,7 @@ class DemoRun:
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self._output = folder / "output.txt"
-        files = ["--observations", str(OBSERVATIONS), "--rail-script", str(ROOT / "examples" / "rail_script.json")]
+        files = [word for option, file in FILES.items() for word in (option, str(ROOT / "examples" / file))]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "worker.demo", *files, *options],

@@ -153,7 +153,8 @@ def running(
     """Run a deployment without workers until the block ends."""
     with ExitStack() as stack:
         running_rail = stack.enter_context(rail.running_rail(directory / "effects.jsonl", script))
-        operator = Operator(redis_url, directory, **({"broker_url": broker_url} if broker_url else {}))
+        given = {"broker_url": broker_url, "tls_ca_file": (settings or {}).get("CHIO_TLS_CA_FILE")}
+        operator = Operator(redis_url, directory, **{name: value for name, value in given.items() if value})
         stack.callback(operator.close)
         yield Fleet(
             directory=directory,

@@ -43,6 +43,8 @@ class RabbitServer:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
+        #: What a client is to tell kombu of TLS; a node of another kind sets it.
+        self.client_tls: bool | dict[str, object] = False
         self.port, self._epmd_port, self._distribution_port = 0, 0, 0
         self._epmd: subprocess.Popen[bytes] | None = None
         self._node: subprocess.Popen[bytes] | None = None
@@ -140,7 +142,7 @@ class RabbitServer:
             time.sleep(_POLL_S)
 
     def _answers(self) -> bool:
-        with Connection(self.url, connect_timeout=1) as connection:
+        with Connection(self.url, connect_timeout=1, ssl=self.client_tls) as connection:
             try:
                 connection.connect()
             except (OperationalError, *connection.connection_errors):

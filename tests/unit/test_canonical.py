@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,18 @@ def test_canonical_bytes_read_back_as_the_value(value: object) -> None:
 
     assert canonical.strict_json(encoded) == value
     assert canonical.canonical_json(canonical.strict_json(encoded)) == encoded
+
+
+@given(json_values | st.lists(st.floats(allow_nan=False, allow_infinity=False)))
+def test_canonical_bytes_are_the_librarys(value: object) -> None:
+    """Whatever way a value is written, the bytes are those of the RFC 8785 library."""
+    assert canonical.canonical_json(value) == rfc8785.dumps(value)  # type: ignore[arg-type]  # JSON, drawn above
+
+
+@given(st.dictionaries(st.text(st.characters(max_codepoint=127)), st.text() | st.integers(-(2**53) + 1, 2**53 - 1)))
+def test_plain_objects_are_written_as_by_the_library(value: object) -> None:
+    """Objects of texts and integers under ASCII keys, which nearly all of ours are, take the short way."""
+    assert canonical.canonical_json(value) == rfc8785.dumps(value)  # type: ignore[arg-type]  # JSON, drawn above
 
 
 @given(json_values)

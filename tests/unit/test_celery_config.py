@@ -69,6 +69,15 @@ def test_a_tls_broker_is_verified() -> None:
     assert "broker_use_ssl" not in made()
 
 
+def test_a_tls_broker_is_verified_by_the_given_authorities() -> None:
+    """Both kinds of broker are checked against the file of the settings, RabbitMQ's for its host's name as well."""
+    on_redis = made("rediss://h/0", tls_ca_file="ca.pem")["broker_use_ssl"]
+    on_rabbitmq = made("amqps://h//", tls_ca_file="ca.pem")["broker_use_ssl"]
+
+    assert on_redis == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_ca_certs": "ca.pem"}
+    assert on_rabbitmq == {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": "ca.pem", "server_hostname": None}
+
+
 def test_sentinel_is_asked_for_its_master() -> None:
     """A `sentinel://` broker is told which master to ask for."""
     assert made("sentinel://h:26379", sentinel_master="prod")["broker_transport_options"]["master_name"] == "prod"

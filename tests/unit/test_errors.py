@@ -19,6 +19,7 @@ EXAMPLES = [
     errors.DeadLetterConflictError("r-1"),
     errors.StaleClaimError("r-1"),
     errors.StorageUnavailableError(operation="claim", key="job:r-1"),
+    errors.StorageRefusedError(operation="claim", key="job:r-1"),
     errors.CapacityReachedError(what="the reconciliation queue", capacity=10),
     errors.ConfigurationError("CHIO_LEASE_MS is shorter than CHIO_TIME_LIMIT_MS"),
     errors.HookLoadError("a.b:c", "there is no module a"),

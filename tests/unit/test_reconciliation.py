@@ -24,6 +24,7 @@ from reliability.reconciliation import (
     ReconciliationRequest,
     escalate_stale_pending_reconciliation_requests,
     key_for,
+    keys_for,
 )
 
 NOW = datetime(2024, 5, 1, 12, 0, 0, 123_456, tzinfo=UTC)
@@ -108,6 +109,14 @@ def test_the_key_has_the_documented_form(tag: str) -> None:
     digest = hashlib.sha256(b"p:1\0m:2\0" + tag.encode()).hexdigest()
 
     assert key_for(ReconciliationReason(tag), "p:1", "m:2") == f"reconcile:v2:{tag}:{digest}"
+
+
+@given(partner_id=ids)
+def test_the_keys_of_all_reasons_are_those_of_each(partner_id: str) -> None:
+    """Asked for at once, the keys are what each reason gives alone."""
+    alone = [key_for(reason, partner_id, "m:2") for reason in ReconciliationReason]
+
+    assert keys_for(partner_id, "m:2") == alone
 
 
 @given(st.tuples(ids, ids), st.tuples(ids, ids))

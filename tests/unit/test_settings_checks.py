@@ -20,6 +20,14 @@ CASES: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
         {"soft_time_limit_s": 45},
         ("CHIO_SOFT_TIME_LIMIT_S (45)", "CHIO_HARD_TIME_LIMIT_S (45)"),
     ),
+    "authorities in no file": (
+        {"tls_ca_file": "no/such/file"},
+        ("CHIO_TLS_CA_FILE (no/such/file)", "No such file", "name a PEM file"),
+    ),
+    "authorities that are none": (
+        {"tls_ca_file": __file__},
+        ("CHIO_TLS_CA_FILE", "no certificate"),
+    ),
     "short visibility timeout": (
         {"visibility_timeout_s": 130},
         ("CHIO_VISIBILITY_TIMEOUT_S (130)", "CHIO_MAX_HOP_S", "CHIO_RESTORE_INTERVAL_S (130 s)"),

@@ -54,7 +54,8 @@ def receipts(source: Source, *, as_json: options.AsJson = False) -> None:
     Hand in partners' receipts, one JSON object a line: as the partner signed it, or as the intake vouches for it.
 
     A line is {partner_id, headers, body} exactly as the partner sent it, or a receipt (schema chio.deliver.receipt.v1).
-    Signatures are checked here and again by the worker. The same receipt twice changes nothing.
+    Each ends its job at once, confirmed or as a dead letter. The same receipt twice changes nothing; one that disagrees
+    with how its job ended, or names nothing that was sent, changes nothing either and is kept in quarantine.
     """
     from worker.cli import enqueueing
 

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final, Protocol
 
 from rich import progress
 
-from reliability.errors import ConfigurationError, PublishError, StorageUnavailableError
+from reliability.errors import ConfigurationError, StorageUnavailableError
 from worker.cli import lines, output, station
 from worker.cli.intake import Batch, Problem, Tally
 from worker.cli.station import Station
@@ -54,8 +54,15 @@ RECEIPTS: Final = Feed(
     title="Receipts handed in",
     line="one JSON receipt",
     intake=Station.receipt_intake,
-    # No ledger answers for them here: a worker correlates each with its delivery.
-    counts={"lines": "lines", "size_bytes": "size_bytes", "published": "admitted", "invalid": "invalid"},
+    counts={
+        "lines": "lines",
+        "size_bytes": "size_bytes",
+        "resolved": "admitted",
+        "repeated": "duplicates",
+        "conflicting": "conflicts",
+        "unknown": "unknown",
+        "invalid": "invalid",
+    },
 )
 
 
@@ -79,9 +86,8 @@ class Report:
     def to_json(self) -> dict[str, object]:
         """Return the document of `--json`."""
         counts = self.feed.counted(self.tally)
-        refused = self.tally.invalid + self.tally.conflicts
         problems = [dataclasses.asdict(problem) for problem in self.problems]
-        return {**counts, "problems": problems, "problems_omitted": refused - len(problems)}
+        return {**counts, "problems": problems, "problems_omitted": self.tally.refused - len(problems)}
 
     def show(self) -> None:
         """Print the counts as a table."""
@@ -97,7 +103,6 @@ def enqueue(feed: Feed, stream: BinaryIO, size_bytes: int | None, listed: int) -
     Raises:
         ConfigurationError: The stream has no line at all.
         StorageUnavailableError: The store stopped answering; what was taken in before is told on standard error.
-        PublishError: The broker takes no receipts; as above.
 
     """
     with station.opened() as here:
@@ -119,7 +124,7 @@ def _take(
         for batch in intake.take(found):
             report.add(batch)
             bar.update(task, advance=batch.tally.size_bytes, description=f"{report.tally.lines} lines")
-    except (StorageUnavailableError, PublishError):
+    except StorageUnavailableError:
         output.note(f"{report.tally.lines} lines are taken in; enqueue the same input again, they count once")
         raise
 

@@ -28,6 +28,8 @@ class Refusal(StrEnum):
 
     INVALID = "invalid"
     CONFLICT = "conflict"
+    #: A receipt of nothing that was sent.
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Count what became of lines: `lines == admitted + duplicates + conflicts + invalid`."""
+    """Count what became of lines: `lines == admitted + duplicates + conflicts + invalid + unknown`."""
 
     lines: int = 0
     size_bytes: int = 0
@@ -49,6 +51,7 @@ class Tally:
     duplicates: int = 0
     conflicts: int = 0
     invalid: int = 0
+    unknown: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
         """Add two counts up."""
@@ -59,12 +62,18 @@ class Tally:
             duplicates=self.duplicates + other.duplicates,
             conflicts=self.conflicts + other.conflicts,
             invalid=self.invalid + other.invalid,
+            unknown=self.unknown + other.unknown,
         )
 
     @property
     def all_taken(self) -> bool:
         """Tell whether no line was refused."""
-        return not self.conflicts and not self.invalid
+        return not self.refused
+
+    @property
+    def refused(self) -> int:
+        """Count the lines that were refused."""
+        return self.conflicts + self.invalid + self.unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,18 @@
 """The work of `chio-worker health` and `chio-worker doctor`: what is found, shown to a person or as a document."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Literal
 
 from reliability.clock import SystemClock
+from reliability.errors import ConfigurationError
 from tasks import publishing
-from worker import bootstrap, doctor, health
+from tasks.partners import PartnerDirectory
+from worker import bootstrap, doctor, health, settings_checks
 from worker.cli import options, output, rows, station
 from worker.doctor import Finding, Severity
+from worker.settings import Settings
 
 Question = Literal["live", "ready"]
 
@@ -52,8 +56,20 @@ def _findings() -> Iterator[Finding]:
     settings = bootstrap.load_settings()
     found = doctor.examine(settings, SystemClock().now_ms)
     yield from found
+    yield from _partners(settings)
     if not any(finding.check == "settings" for finding in found):
         yield from _beats()
+
+
+def _partners(settings: Settings) -> Iterator[Finding]:
+    if settings.partners_file is None:
+        return
+    try:
+        directory = PartnerDirectory.load(settings.partners_file, os.environ)
+        problems = settings_checks.partner_problems(settings, directory)
+    except ConfigurationError as error:
+        problems = [error.problem]
+    yield from (Finding(check="partners", severity=Severity.UNSAFE, sentence=problem) for problem in problems)
 
 
 def _beats() -> Iterator[Finding]:

@@ -6,7 +6,7 @@ published and not before, since most commands only look.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,8 @@ from reliability.errors import ConfigurationError, PublishError
 from reliability.settlement import SettlementObservation
 from storage.bundle import Storage
 from storage.jobs import Admission, NewJob
-from tasks import crash_points, delivery_messages, enqueue, messages, publishing
+from tasks import crash_points, delivery_messages, enqueue, messages, names, publishing, raw_message
+from tasks.confirm_flow import ConfirmFlow, ReceiptAnswer
 from tasks.crash_points import CrashPoint
 from tasks.partners import PartnerDirectory
 from worker import bootstrap, logs, quarantine, settings_checks
@@ -67,10 +68,10 @@ class Station:
             ConfigurationError: The partner file does not hold.
 
         """
-        policy = self.partners() if self.settings.partners_file else None
         return ReceiptIntake(
-            policy=policy,
-            publish=lambda arguments: publishing.publish_receipt(celery_app(), arguments),
+            policy=self.partners() if self.settings.partners_file else None,
+            flow=ConfirmFlow(ledger=self.storage.jobs, dead_letters=self.storage.dead_letters),
+            keep=self._keep_receipt,
             max_payload_bytes=self.settings.max_payload_bytes,
         )
 
@@ -123,6 +124,11 @@ class Station:
             raise PublishError(what=f"the quarantined message {entry_id}", queue=entry.queue) from error
         self.storage.quarantine.remove(entry_id)
         return entry.queue
+
+    def _keep_receipt(self, arguments: Mapping[str, object], answer: ReceiptAnswer) -> None:
+        # As the worker keeps one that came in a message, so that it can be sent again from there.
+        raw = raw_message.task_written_out(names.CONFIRM_DELIVERY, bootstrap.new_token(), arguments)
+        self.storage.quarantine.keep(raw, names.DELIVERY_QUEUE, f"invalid_message:receipt_{answer.value}")
 
     def _read_settlement(self, content: bytes) -> NewJob:
         observation = SettlementObservation.from_json(content)

@@ -23,22 +23,38 @@ _FAILED = 1
 Count = Annotated[int | None, typer.Option(min=0, metavar="JOBS", help="After so many jobs have ended.")]
 
 
-def demo(
+def demo(  # noqa: PLR0913  # one parameter per option
     observations: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="One observation a line.")] = Path(
         "examples/observations.jsonl"
     ),
     rail_script: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="What the rail does.")] = Path(
         "examples/rail_script.json"
     ),
+    deliveries: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="One delivery a line.")] = Path(
+        "examples/deliveries.jsonl"
+    ),
+    partners: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The partner file.")] = Path(
+        "examples/demo_partners.toml"
+    ),
+    partner_script: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="What the partners do.")] = Path(
+        "examples/partner_script.json"
+    ),
     *,
     kill_worker_after: Count = None,
     delete_broker_keys_after: Count = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the stack running at the end, until Ctrl-C.")] = False,
 ) -> None:
-    """Settle a file of observations on a stack of its own, and check that every line is accounted for."""
+    """Settle and deliver two files on a stack of its own, and check that every line is accounted for."""
     signal.signal(signal.SIGTERM, _end)
     faults = FaultPlan(kill_worker_after=kill_worker_after, delete_broker_keys_after=delete_broker_keys_after)
-    plan = Plan(observations=observations.resolve(), rail_script=rail_script.resolve(), faults=faults)
+    plan = Plan(
+        observations=observations.resolve(),
+        rail_script=rail_script.resolve(),
+        deliveries=deliveries.resolve(),
+        partners=partners.resolve(),
+        partner_script=partner_script.resolve(),
+        faults=faults,
+    )
     _HOME.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=_HOME)).resolve()
     try:
@@ -53,7 +69,7 @@ def demo(
 
 
 def _told(plan: Plan, folder: Path, *, keep: bool) -> bool:
-    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 200)
+    console = Console(markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else 200)
     with Processes(folder, stack.environment_in(folder)) as processes:
         try:
             holds = Story(plan, processes, console).tell()

@@ -24,8 +24,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     "CHIO_SETTLEMENT_BACKOFF_CAP_MS": "2000",
     "CHIO_LEASE_MS": "6000",
     "CHIO_REDIS_TIMEOUT_S": "3",
+    "CHIO_SOFT_TIME_LIMIT_S": "8",
+    "CHIO_HARD_TIME_LIMIT_S": "12",
     "CHIO_SOFT_SHUTDOWN_TIMEOUT_S": "5",
-    "CHIO_LOG_FORMAT": "console",
+    # The demo reads the workers' events.
+    "CHIO_LOG_FORMAT": "json",
+    # Long enough that receipts come first, short enough to see what happens when they do not.
+    "CHIO_MAX_PENDING_AGE_S": "6",
+    "CHIO_ESCALATION_PERIOD_S": "1",
     "CHIO_RAIL_DEADLINE_S": "5",
     # Flower shows every task, not only those that come after it has asked for events.
     "CHIO_SEND_TASK_EVENTS": "true",
@@ -65,6 +71,14 @@ def start_rail(processes: Processes, script: Path, effects: Path) -> None:
     processes.wait_until(lambda: "listens on " in rail.written(), "the rail listens", READY_LIMIT_S)
     address = rail.written().partition("listens on ")[2].split()[0]
     processes.environment["CHIO_RAIL_URL"] = f"{address}/settle"
+
+
+def start_partner(processes: Processes, name: str, port: int, script: Path, effects: Path) -> str:
+    """Start a partner, wait until it listens and return its host and port; port 0 takes a free one."""
+    arguments = command("simulate", "partner", "--port", str(port), "--script", str(script), "--log", str(effects))
+    partner = processes.start(name, arguments)
+    processes.wait_until(lambda: "listens on " in partner.written(), f"{name} listens", READY_LIMIT_S)
+    return partner.written().partition("listens on http://")[2].split()[0]
 
 
 def start_worker(processes: Processes, name: str) -> Child:

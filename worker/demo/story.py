@@ -4,39 +4,40 @@ The demo from beginning to end: start, feed, watch, add up.
 Called by `worker.demo.__main__`. Every number it compares was printed by a program of the stack.
 """
 
-import json
-import subprocess
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
 from reliability.errors import ChioError
-from worker.demo import stack, summary
+from worker.demo import stack
+from worker.demo.accounts import Accounts
 from worker.demo.faults import FaultPlan, Faults
+from worker.demo.feeding import Feeding
 from worker.demo.looks import Look, Looks
+from worker.demo.partners import DOWN, Partners
 from worker.demo.picture import Picture
 from worker.demo.processes import Child, Processes
-from worker.simulators import effect_log
+from worker.demo.told import Told
 
 #: How long the whole file may take, recovery after a fault included, in seconds.
 RUN_LIMIT_S: Final = 150.0
-#: Enqueueing a file with refused lines ends with 1.
-_ENQUEUE_FINE: Final = frozenset({0, 1})
-_ALL: Final = "10000"
-_SHOWN_DEAD_LETTERS: Final = "3"
+#: The partner that is down comes back once so many waits for its circuit were told.
+_WAITS_BEFORE_RETURN: Final = 60
 _POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Say what is fed, how the rail behaves, and what goes wrong."""
+    """Say what is fed, how rail and partners behave, and what goes wrong."""
 
     observations: Path
     rail_script: Path
+    deliveries: Path
+    partners: Path
+    partner_script: Path
     faults: FaultPlan
 
 
@@ -48,6 +49,9 @@ class Story:
         self._processes = processes
         self._console = console
         self._effects = processes.folder / "rail-effects.jsonl"
+        self._partners = Partners(processes, plan.partners, plan.partner_script)
+        self._told = Told(processes.folder)
+        self._is_down = True
 
     def tell(self) -> bool:
         """
@@ -57,84 +61,48 @@ class Story:
             ChioError: A program ended by itself, or nothing happened for too long.
 
         """
-        self._console.print("Starting the server, the rail, a worker, beat and Flower ...")
+        self._console.print("Starting the server, the rail, two of three partners, a worker, beat and Flower ...")
         worker, flower = self._start()
         self._console.print(f"Flower shows the tasks at {flower} while this runs.")
         looks = Looks(self._processes)
-        enqueueing = self._processes.start(
-            "enqueue", stack.command("enqueue", "settlement", str(self._plan.observations), "--json")
-        )
+        feeding = Feeding(self._processes, self._plan.observations, self._plan.deliveries, self._partners)
         with Picture(self._console, f"chio-worker demo, Flower at {flower}") as picture:
-            last = self._watch(looks, enqueueing, picture, Faults(self._plan.faults, self._processes, worker))
-        return self._add_up(last, _document(enqueueing.written()))
+            faults = Faults(self._plan.faults, self._processes, worker)
+            last = self._watch(looks, feeding, picture, faults)
+        accounts = Accounts(self._processes, self._partners, self._told, self._effects)
+        return accounts.settle(self._console, last, feeding, (self._plan.observations, self._plan.deliveries))
 
     def _start(self) -> tuple[Child, str]:
         stack.start_server(self._processes)
         stack.start_rail(self._processes, self._plan.rail_script, self._effects)
+        self._partners.start()
         worker = stack.start_worker(self._processes, "worker-1")
         stack.start_beat(self._processes)
         flower = stack.start_flower(self._processes)
         stack.wait_for_worker(self._processes, worker)
         return worker, flower
 
-    def _watch(self, looks: Looks, enqueueing: Child, picture: Picture, faults: Faults) -> Look:
-        """Show every look until all jobs of the file have ended."""
+    def _watch(self, looks: Looks, feeding: Feeding, picture: Picture, faults: Faults) -> Look:
+        """Show every look until all jobs of the files have ended."""
         deadline_s = time.monotonic() + RUN_LIMIT_S
         while time.monotonic() < deadline_s:
-            enqueued = self._enqueued(enqueueing)
-            self._processes.check()
             look = looks.newest()
             picture.show(look)
-            for done in faults.strike(look):
-                picture.tell(done)
-            # A look may be older than the end of the feeding: only one that counts every admitted job is the last.
-            if enqueued and look.counts["admitted"] == enqueued["admitted"] and not look.counts["in_flight"]:
+            for happened in (*faults.strike(look), *self._told.follow()):
+                picture.tell(happened)
+            feeding.go_on(picture.tell)
+            self._come_back(picture)
+            if feeding.is_over(look):
                 return look
+            self._processes.check()
             time.sleep(_POLL_S)
         raise ChioError(
             f"not every job has ended after {RUN_LIMIT_S:g} s; look at the logs in {self._processes.folder}"
         )
 
-    def _enqueued(self, enqueueing: Child) -> Mapping[str, Any] | None:
-        """Return what the feeding counted, None while it runs."""
-        if not self._processes.finished(enqueueing, _ENQUEUE_FINE):
-            return None
-        return _document(enqueueing.written())
-
-    def _add_up(self, last: Look, enqueued: Mapping[str, Any]) -> bool:
-        dead = json.loads(self._ask("dead-letters", "list", "--limit", _ALL, "--json"))["records"]
-        rail = effect_log.tally(effect_log.read(self._effects))
-        facts = summary.Facts(
-            file_lines=self._plan.observations.read_bytes().count(b"\n"),
-            enqueued={name: enqueued[name] for name in ("admitted", "duplicates", "conflicts", "invalid")},
-            ledger=last.counts,
-            dead=frozenset(record["receipt_id"] for record in dead),
-            effects=rail.effects_per_key,
-            differing_bodies=len(rail.keys_with_differing_bodies),
-        )
-        checks = summary.checks(facts)
-        self._console.print("\nWhat became of every line:")
-        for check in checks:
-            self._console.print(f"  {'ok    ' if check.holds else 'FAILED'}  {check.sentence}")
-        self._console.print(f"\n{self._ask('dead-letters', 'list', '--limit', _SHOWN_DEAD_LETTERS)}")
-        return all(check.holds for check in checks)
-
-    def _ask(self, *arguments: str) -> str:
-        """Return what a command of the stack answers."""
-        answer = subprocess.run(  # noqa: S603  # the project's own program
-            stack.command(*arguments),
-            env=self._processes.environment,
-            cwd=self._processes.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if answer.returncode:
-            raise ChioError(f"chio-worker {' '.join(arguments)} failed: {answer.stderr.strip()}")
-        return answer.stdout
-
-
-def _document(written: str) -> Mapping[str, Any]:
-    """Return the JSON document among the lines a command wrote."""
-    found: Mapping[str, Any] = json.loads(next(line for line in written.splitlines() if line.startswith("{")))
-    return found
+    def _come_back(self, picture: Picture) -> None:
+        """Let the partner that is down come back once everybody has seen what that means."""
+        if self._is_down and self._told.waits.total() >= _WAITS_BEFORE_RETURN:
+            self._is_down = False
+            picture.tell(f"{DOWN} was down for {self._told.waits.total()} waits and comes back")
+            self._partners.come_back()

@@ -36,21 +36,22 @@ class Check:
 
 def checks(facts: Facts) -> Sequence[Check]:
     """Return every check in the order a reader follows a line: from the file to the rail."""
-    return [*_lines(facts), *_ledger(facts), *_rail(facts)]
+    return [*admission(facts.file_lines, facts.enqueued, facts.ledger), *_ledger(facts), *_rail(facts)]
 
 
-def _lines(facts: Facts) -> Iterator[Check]:
+def admission(file_lines: int, enqueued: Mapping[str, int], ledger: Mapping[str, int]) -> Iterator[Check]:
+    """Check that every line of a file is accounted for, of whatever kind its jobs are."""
     admitted, duplicates, conflicts, invalid = (
-        facts.enqueued[name] for name in ("admitted", "duplicates", "conflicts", "invalid")
+        enqueued[name] for name in ("admitted", "duplicates", "conflicts", "invalid")
     )
     yield Check(
         sentence=f"{admitted} admitted + {duplicates} duplicate + {conflicts} conflict + {invalid} invalid"
-        f" = {facts.file_lines} lines of the file",
-        holds=admitted + duplicates + conflicts + invalid == facts.file_lines,
+        f" = {file_lines} lines of the file",
+        holds=admitted + duplicates + conflicts + invalid == file_lines,
     )
     yield Check(
-        sentence=f"the ledger admitted {facts.ledger['admitted']} of {admitted}",
-        holds=facts.ledger["admitted"] == admitted,
+        sentence=f"the ledger admitted {ledger['admitted']} of {admitted}",
+        holds=ledger["admitted"] == admitted,
     )
 
 

@@ -1,0 +1,20 @@
+--! include _many
+--! include _claim
+-- Take the lease of each attempt that is due and not leased.
+-- KEYS[1]  namespace
+-- ARGV     1 owner  2 token  3 lease (ms)  4 number of the first job's token  and for each job: id, attempt
+-- Returns  {now, lease_until, answers}; for each job {'claimed', facts, payload} | {'not_due', remaining_ms} |
+--          {'refused', why} | {'no_payload'} | 'failed'; facts: kind, version, finalized, admitted, first, cause and
+--          queue, with NUL between them
+-- Types    job HASH, payload STRING, outstanding ZSET, leased ZSET, parked ZSET, counts HASH
+
+local now, number = now_ms(), tonumber(ARGV[4]) - 1
+local function whole(instant) return string.format('%d', instant) end
+local answers = each(5, 2, function(i)
+  number = number + 1
+  local reply = claim(ARGV[i], ARGV[i + 1], {owner = ARGV[1], token = ARGV[2] .. whole(number), ms = ARGV[3]}, now)
+  if reply[1] ~= 'claimed' then return reply end
+  local facts = {reply[2], whole(reply[5]), reply[8], reply[9], whole(reply[10]), reply[11], reply[3]}
+  return {'claimed', table.concat(facts, '\0'), reply[7]}
+end)
+return {now, now + ARGV[3], answers}

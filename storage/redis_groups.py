@@ -1,0 +1,211 @@
+"""
+Many jobs in few script calls: what `admit_many`, `claim_many` and `record_many` send, and what their replies mean.
+
+One call handles a group, each job in it on its own; all groups of a batch go with one exchange. A call costs the server
+and the client as much as the work it asks for, so a group takes about half of what its jobs would take one by one.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from redis.exceptions import RedisError
+
+from reliability import fields
+from reliability.errors import StorageUnavailableError
+from storage import limits, redis_codec, redis_transitions
+from storage.job_ids import reconciliation_keys
+from storage.jobs import (
+    Admission,
+    Claim,
+    ClaimCause,
+    ClaimResult,
+    Finish,
+    JobKind,
+    Lease,
+    NewJob,
+    NotDue,
+    Refusal,
+    Refused,
+    Transition,
+)
+from storage.options import LedgerOptions
+from storage.scripts import Argument, Call, Script
+
+#: How many jobs one call handles: the server does nothing else meanwhile, for about two milliseconds.
+GROUP: Final = 128
+
+_KINDS: Final = {kind.value.encode(): kind for kind in JobKind}
+_CAUSES: Final = {cause.value.encode(): cause for cause in ClaimCause}
+_REFUSALS: Final = {why.value.encode(): Refused(why=why) for why in Refusal}
+
+Outcome = tuple[Claim, Transition]
+
+
+def admissions(jobs: Sequence[NewJob], options: LedgerOptions) -> list[Call]:
+    """Return the calls that admit the jobs."""
+    return [_admission(jobs[start : start + GROUP], options) for start in range(0, len(jobs), GROUP)]
+
+
+def read_admissions(jobs: Sequence[NewJob], replies: Sequence[Any]) -> list[Admission]:
+    """
+    Read what the calls of `admissions` replied.
+
+    Raises:
+        StorageUnavailableError: One of the jobs could not be admitted.
+
+    """
+    answers = _in_order(jobs, replies)
+    return [
+        redis_codec.admission(_sound(answer, "admit", job.job_id)) for job, answer in zip(jobs, answers, strict=True)
+    ]
+
+
+def claims(wanted: Sequence[tuple[str, int]], lease: Lease) -> list[Call]:
+    """Return the calls that claim the attempts; each token is the lease's plus its index."""
+    for _, attempt in wanted:
+        # One look at each instead of a call: the check itself tells what is wrong.
+        if type(attempt) is not int or not 0 <= attempt <= fields.U32_MAX:
+            limits.check_attempt(attempt)
+    return [_claim(wanted[start : start + GROUP], lease, start) for start in range(0, len(wanted), GROUP)]
+
+
+def read_claims(
+    wanted: Sequence[tuple[str, int]], lease: Lease, replies: Sequence[Any]
+) -> list[ClaimResult | Exception]:
+    """Read what the calls of `claims` replied; a pair's error stands in its place."""
+    found: list[ClaimResult | Exception] = []
+    for start, reply in zip(range(0, len(wanted), GROUP), replies, strict=True):
+        group = wanted[start : start + GROUP]
+        if isinstance(reply, RedisError):
+            found += [_unavailable("claim", job_id, reply) for job_id, _ in group]
+            continue
+        now_ms, until_ms, answers = reply
+        reader = _ClaimReader(now_ms, until_ms, f"{lease.token}")
+        found += [
+            reader.read(job_id, attempt, start + place, answer)
+            for place, ((job_id, attempt), answer) in enumerate(zip(group, answers, strict=True))
+        ]
+    return found
+
+
+def recordings(outcomes: Sequence[Outcome], options: LedgerOptions) -> list[tuple[Call, Sequence[Outcome]]]:
+    """Return the calls that record the outcomes in order, each with those it records."""
+    calls: list[tuple[Call, Sequence[Outcome]]] = []
+    for width, run in groupby(map(_Ending, outcomes), key=lambda ending: ending.width):
+        if width is None:
+            calls += [(redis_transitions.call_for(*ending.outcome, options), [ending.outcome]) for ending in run]
+            continue
+        endings = list(run)
+        for start in range(0, len(endings), GROUP):
+            group = endings[start : start + GROUP]
+            calls.append((_finish(group, width, options), [ending.outcome for ending in group]))
+    return calls
+
+
+def read_recordings(
+    calls: Sequence[tuple[Call, Sequence[Outcome]]], replies: Sequence[Any], options: LedgerOptions
+) -> Iterator[Exception | None]:
+    """Yield each outcome's error, None where it was recorded."""
+    for (call, group), reply in zip(calls, replies, strict=True):
+        answers = (
+            reply if call.script is Script.RECORD_FINISH_MANY and isinstance(reply, list) else [reply] * len(group)
+        )
+        for (claim, _), answer in zip(group, answers, strict=True):
+            yield None if answer == b"recorded" else redis_transitions.error_of(claim, answer, options)
+
+
+class _ClaimReader:
+    """Read the answers of one call."""
+
+    def __init__(self, now_ms: int, until_ms: int, token: str) -> None:
+        self._now_ms = int(now_ms)
+        self._until_ms = int(until_ms)
+        self._token = token
+
+    def read(self, job_id: str, attempt: int, place: int, answer: Any) -> ClaimResult | Exception:
+        """Return what a pair's answer means."""
+        match answer[0]:
+            case b"claimed":
+                return self._claim(job_id, attempt, place, answer)
+            case b"not_due":
+                return NotDue(remaining_ms=int(answer[1]))
+            case b"refused":
+                return _REFUSALS[answer[1]]
+            case b"no_payload":
+                return redis_codec.no_payload(job_id)
+            case _:
+                return _unavailable("claim", job_id, None)
+
+    def _claim(self, job_id: str, attempt: int, place: int, answer: Any) -> Claim:
+        kind, version, finalized, admitted, first, cause, queue = answer[1].split(b"\0", 6)
+        return Claim(
+            job_id=job_id,
+            kind=_KINDS[kind],
+            queue=queue.decode(),
+            attempt=attempt,
+            version=int(version),
+            token=f"{self._token}{place}",
+            lease_until_ms=self._until_ms,
+            payload=answer[2],
+            finalized_at=int(finalized),
+            admitted_at_ms=int(admitted),
+            first_attempt_at_ms=int(first),
+            cause=_CAUSES[cause],
+            claimed_at_ms=self._now_ms,
+        )
+
+
+def _admission(group: Sequence[NewJob], options: LedgerOptions) -> Call:
+    arguments: list[Argument] = [options.dedup_ttl_s, options.lost_message_slack_ms]
+    for job in group:
+        arguments += (job.job_id, job.kind.value, job.queue, job.digest, job.payload, job.finalized_at)
+    return Call(Script.ADMIT_MANY, group[0].job_id, tuple(arguments))
+
+
+def _claim(group: Sequence[tuple[str, int]], lease: Lease, start: int) -> Call:
+    arguments: list[Argument] = [lease.owner, lease.token, lease.lease_ms, start]
+    for pair in group:
+        arguments += pair
+    return Call(Script.CLAIM_MANY, group[0][0], tuple(arguments))
+
+
+class _Ending:
+    """Hold an outcome and, if the job ended well, what the server is told of it."""
+
+    __slots__ = ("arguments", "outcome", "width")
+
+    def __init__(self, outcome: Outcome) -> None:
+        claim, transition = outcome
+        self.outcome = outcome
+        self.arguments: tuple[Argument, ...] = ()
+        self.width: int | None = None
+        if isinstance(transition, Finish):
+            keys = reconciliation_keys(claim.job_id)
+            self.arguments = (claim.job_id, claim.version, claim.token, transition.finished_as.value, *keys)
+            self.width = len(keys)
+
+
+def _finish(group: Sequence[_Ending], width: int, options: LedgerOptions) -> Call:
+    arguments: list[Argument] = [options.dedup_ttl_s, options.resolved_ttl_s, width]
+    for ending in group:
+        arguments += ending.arguments
+    return Call(Script.RECORD_FINISH_MANY, group[0].outcome[0].job_id, tuple(arguments))
+
+
+def _in_order(jobs: Sequence[NewJob], replies: Sequence[Any]) -> Iterator[Any]:
+    for start, reply in zip(range(0, len(jobs), GROUP), replies, strict=True):
+        count = len(jobs[start : start + GROUP])
+        yield from [reply] * count if isinstance(reply, RedisError) else reply
+
+
+def _sound(answer: Any, operation: str, job_id: str) -> bytes:
+    if isinstance(answer, RedisError) or answer == b"failed":
+        raise _unavailable(operation, job_id, answer if isinstance(answer, RedisError) else None)
+    return bytes(answer)
+
+
+def _unavailable(operation: str, job_id: str, cause: Exception | None) -> StorageUnavailableError:
+    error = StorageUnavailableError(operation, job_id)
+    error.__cause__ = cause
+    return error
