@@ -17,6 +17,11 @@ QUICK ?=
 RAIL_PORT ?= 8099
 #: Arguments for the demo and the benchmarks, for example ARGS=--kill-worker-after=200.
 ARGS ?=
+#: What `make chaos` runs: how long, from which seed, on which broker; FULL=1 kills at every point with every pool first.
+SECONDS ?= 60
+SEED ?= 1
+BROKER ?= redis
+FULL ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -50,8 +55,9 @@ check: lint types arch ## Run what CI runs: lint, format, types, layers, and all
 bench: $(STAMP) $(PEER_STAMPS) ## Measure against other queues, side by side; QUICK=1 takes minutes instead of hours
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
-chaos: $(STAMP) ## Run the demo while its worker is killed and its broker's keys are deleted
-	@$(BIN)/python -m worker.demo --kill-worker-after 150 --delete-broker-keys-after 450 $(ARGS)
+chaos: $(STAMP) ## Put a deployment under fire and judge it: SECONDS=60 SEED=1 BROKER=redis|rabbitmq FULL=1
+	@$(if $(FULL),CHIO_TEST_FULL=1 $(PYTEST) tests/acceptance/test_crash_points.py tests/acceptance/test_crash_points_around.py)
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) --broker $(BROKER) $(ARGS)
 
 fmt: $(STAMP) ## Format the code and fix what can be fixed by itself
 	@$(BIN)/ruff format .
@@ -79,6 +85,8 @@ lock: $(STAMP) ## Pin the requirements again, with hashes
 		pyproject.toml --output-file requirements/runtime.txt
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		pyproject.toml --group dev --output-file requirements/dev.txt
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header --group pyproject.toml:image --output-file requirements/image.txt
 	@for peers in bench bench-redis5; do \
 		$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 			--no-annotate --no-header --group pyproject.toml:$$peers --output-file requirements/$$peers.txt || exit 1; \

@@ -59,6 +59,8 @@ def _command(only: list[str] | None, *, quick: bool) -> str:
 
 
 def _measured(scenarios: list[Scenario], scale: scales.Scale, command: str) -> list[Entry]:
+    if absent := [str(python) for python in contenders.PEER_PYTHONS.values() if not python.exists()]:
+        raise typer.BadParameter(f"the other queues are not installed ({absent[0]} is missing); call `make bench`")
     measured_on = machine.examine(contenders.PEER_PYTHONS)
     _HOME.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=_HOME)).resolve()

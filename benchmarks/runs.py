@@ -34,6 +34,8 @@ class Drained:
     server_cpu_s_per_1000: float
     commands_per_job: float
     resident_mb: float
+    #: How much the workers' memory grew while the clock ran.
+    grown_mb: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class _Look:
     worker_cpu_s: float
     server_cpu_s: float
     commands: int
+    resident_bytes: int
 
 
 def enqueue(bench: Bench, contender: Contender, count: int, folder: Path, rate_per_s: float = 0) -> float:
@@ -93,7 +96,8 @@ def measured(bench: Bench, contender: Contender, fleet: Fleet, total: int, enque
         worker_cpu_s_per_1000=arithmetic.per_thousand(after.worker_cpu_s - before.worker_cpu_s, done),
         server_cpu_s_per_1000=arithmetic.per_thousand(after.server_cpu_s - before.server_cpu_s, done),
         commands_per_job=(after.commands - before.commands) / done,
-        resident_mb=fleet.resident_bytes() / _BYTES_PER_MB,
+        resident_mb=after.resident_bytes / _BYTES_PER_MB,
+        grown_mb=(after.resident_bytes - before.resident_bytes) / _BYTES_PER_MB,
     )
 
 
@@ -148,4 +152,5 @@ def _look(bench: Bench, contender: Contender, fleet: Fleet) -> _Look:
         worker_cpu_s=fleet.cpu_s(),
         server_cpu_s=server["used_cpu_user"] + server["used_cpu_sys"],
         commands=calls,
+        resident_bytes=fleet.resident_bytes(),
     )

@@ -138,6 +138,21 @@ class Event(StrEnum):
     JOB_STALE_MESSAGE = "job.stale_message", "A message found nothing to claim and ended.", "job_id", "attempt", "why"
     JOB_LEASE_EXPIRED = "job.lease_expired", "A worker died in this attempt; it counts as failed.", "job_id", "attempt"
     JOB_CLAIM_LOST = "job.claim_lost", "A worker lost its claim; its outcome is dropped.", "job_id", "attempt"
+    OUTCOME_SPOOLED = (
+        "outcome.spooled",
+        "The ledger did not answer; what an attempt came to waits on this host's disk.",
+        *("job_id", "attempt"),
+    )
+    OUTCOME_RECORDED_LATE = (
+        "outcome.recorded_late",
+        "What waited on disk is in the ledger; the attempt's own event follows.",
+        *("job_id", "attempt"),
+    )
+    OUTCOME_NOT_SPOOLED = (
+        "outcome.not_spooled",
+        "What an attempt came to could not be kept on disk, or not be read again; it is lost with its lease.",
+        *("job_id", "attempt", "why"),
+    )
     JOB_REPLAYED = "job.replayed", "An operator gave a dead job another life.", "job_id"
     JOB_HELD = "job.held", "An operator stopped the job at its next claim.", "job_id"
     JOB_RELEASED = "job.released", "An operator let a held job go on.", "job_id"

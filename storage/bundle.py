@@ -10,7 +10,7 @@ from datetime import timedelta
 import redis
 
 from reliability.clock import Clock
-from storage import protocols
+from storage import protocols, traffic_protocols
 from storage.keys import DEFAULT_NAMESPACE, Keys
 from storage.memory_circuits import InMemoryCircuitStorage
 from storage.memory_dead_letters import InMemoryDeadLetterStorage
@@ -38,8 +38,8 @@ class Storage:
     dead_letters: protocols.DeadLetterStorage
     reconciliation: protocols.ReconciliationStorage
     dedup: protocols.DedupStorage
-    circuits: protocols.CircuitStorage
-    gates: protocols.GateStorage
+    circuits: traffic_protocols.CircuitStorage
+    gates: traffic_protocols.GateStorage
     quarantine: QuarantineStorage
 
 

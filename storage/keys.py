@@ -2,7 +2,8 @@
 Every Redis key of the project, its type and what it holds.
 
 Nothing else spells a key: Python asks `Keys.of`, and where a Lua script says `K.<name>(id)`, `scripts` writes the same
-key. All keys share one namespace, so one server can serve several deployments.
+key. All keys share one namespace, so one server can serve several deployments. What celery-redbeat keeps for itself is
+below `redbeat:` in the same namespace.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Circuit states in one process's memory."""
 
 import threading
+from collections.abc import Sequence
 
 from reliability.circuit import CircuitState, Closed
 
@@ -16,6 +17,10 @@ class InMemoryCircuitStorage:
         """Return the partner's state."""
         with self._lock:
             return self._states.get(partner_id, Closed())
+
+    def load_many(self, partner_ids: Sequence[str]) -> list[CircuitState]:
+        """Return the states of many partners."""
+        return [self.load(partner_id) for partner_id in partner_ids]
 
     def compare_and_set(self, partner_id: str, expected: CircuitState, state: CircuitState) -> bool:
         """Store the state if the kept one still equals `expected`."""

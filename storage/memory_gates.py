@@ -3,9 +3,11 @@
 import math
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 
 from reliability.clock import Clock
 from storage.gates import FULL_WAIT_MS, STOPPED_WAIT_MS, GateLimits, GateWait, HeldBy
+from storage.traffic_protocols import Entry
 
 
 class InMemoryGateStorage:
@@ -29,10 +31,15 @@ class InMemoryGateStorage:
                 self._inside[partner_id][token] = now_ms + limits.entry_lease_ms
             return held
 
-    def leave(self, partner_id: str, token: str) -> None:
-        """End the entry."""
+    def enter_many(self, entries: Sequence[Entry]) -> list[GateWait | None]:
+        """Let each in, in order."""
+        return [self.enter(*entry) for entry in entries]
+
+    def leave(self, partner_id: str, *tokens: str) -> None:
+        """End these entries."""
         with self._lock:
-            self._inside[partner_id].pop(token, None)
+            for token in tokens:
+                self._inside[partner_id].pop(token, None)
 
     def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
         """Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`."""

@@ -92,6 +92,12 @@ class InMemoryJobStorage:
             now_ms = self._state.clock.now_ms()
             return [memory_recording.renew(self._state, claim, now_ms, lease_ms) for claim in claims]
 
+    def resume(self, claim: Claim, lease_ms: int) -> bool:
+        """Take back a lease that ran out, if nobody has claimed the job since."""
+        limits.check_lease_ms(lease_ms)
+        with self._state.lock:
+            return memory_recording.resume(self._state, claim, self._state.clock.now_ms(), lease_ms)
+
     def record(self, claim: Claim, transition: Transition) -> None:
         """Apply the transition if the claim still holds."""
         limits.check_transition(claim, transition)

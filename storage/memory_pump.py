@@ -42,7 +42,10 @@ def _up_to(state: MemoryState, of: JobState, score: int, limit: int, queue: str 
 def _expire(state: MemoryState, row: Row, now_ms: int, taken: list[WakeUp]) -> None:
     held = row.hold
     row.cause, row.due_at_ms = ClaimCause.LEASE_EXPIRED, now_ms
+    # The token stays: who held the claim may take it back with it, as long as nobody else claims the job.
+    token = row.token
     row.drop_lease()
+    row.token = token
     if held:
         state.move(row, JobState.HELD, now_ms)
     else:

@@ -47,6 +47,18 @@ def renew(state: MemoryState, claim: Claim, now_ms: int, lease_ms: int) -> bool:
     return True
 
 
+def resume(state: MemoryState, claim: Claim, now_ms: int, lease_ms: int) -> bool:
+    """Take back a lease that ran out, if nobody has claimed the job since."""
+    row = state.rows.get(claim.job_id)
+    if row is None or (row.version, row.token) != (claim.version, claim.token):
+        return False
+    # A hold that took effect when the lease ran out takes effect again when the outcome is recorded.
+    row.hold = row.hold or row.state is JobState.HELD
+    row.lease_until_ms, row.cause = now_ms + lease_ms, ClaimCause.DUE
+    state.move(row, JobState.LEASED, row.lease_until_ms)
+    return True
+
+
 def end(state: MemoryState, row: Row, transition: Finish | Bury, now_ms: int) -> None:
     """Take the row out, count and remember how it ended, resolve what reconciliation still keeps of it."""
     job_id = row.job.job_id

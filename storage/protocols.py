@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from reliability.circuit import CircuitState
 from reliability.dead_letter import DeadLetterRecord
 from reliability.reconciliation import ReconciliationReason, ReconciliationRequest
-from storage.gates import GateLimits, GateWait
 from storage.jobs import (
     Admission,
     AdmitAndClaimResult,
@@ -83,6 +81,15 @@ class JobStorage(Protocol):
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         """Extend each lease to now + `lease_ms`; False where version or token do not match or it has expired."""
+        ...
+
+    def resume(self, claim: Claim, lease_ms: int) -> bool:
+        """
+        Take back the claim's lease for `lease_ms`, even if it ran out; False if the job was claimed since.
+
+        For an outcome that could not be recorded in time: while nobody has begun the next attempt, this one has not
+        failed. A message that woke the job meanwhile finds nothing to claim.
+        """
         ...
 
     def record(self, claim: Claim, transition: Transition) -> None:
@@ -241,57 +248,4 @@ class ReconciliationStorage(Protocol):
 
     def counts(self) -> dict[str, int]:
         """Count the queued entries by reason tag."""
-        ...
-
-
-class CircuitStorage(Protocol):
-    """Keep one circuit state per partner, shared by the whole fleet."""
-
-    def load(self, partner_id: str) -> CircuitState:
-        """Return the partner's state; one never stored is closed without failures."""
-        ...
-
-    def compare_and_set(self, partner_id: str, expected: CircuitState, state: CircuitState) -> bool:
-        """Store the state if the kept one still equals `expected`; False, changing nothing, otherwise."""
-        ...
-
-
-class GateStorage(Protocol):
-    """Bound how fast and how many at once deliveries go to one partner, over the whole fleet."""
-
-    def enter(self, partner_id: str, token: str, limits: GateLimits) -> GateWait | None:
-        """
-        Let the holder of the token in and return None, or return what holds it back.
-
-        A stop comes before a plea for patience, both before the bounds. Only a bound on how many are on their way at
-        once keeps the entry; one that is not left is given up after `limits.entry_lease_ms`.
-        """
-        ...
-
-    def leave(self, partner_id: str, token: str) -> None:
-        """End the entry; leaving twice, or without having entered, changes nothing."""
-        ...
-
-    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
-        """
-        Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`.
-
-        Deliveries that wait for one partner come back one after the other instead of all at once.
-        """
-        ...
-
-    def slow(self, partner_id: str, wait_ms: int) -> bool:
-        """Hold everything back for `wait_ms` from now; never shortens. Tell whether nothing was held back before."""
-        ...
-
-    def stop(self, partner_id: str, endpoint: str) -> bool:
-        """Hold everything to this address back until `resume`; tell whether it was not stopped before."""
-        ...
-
-    def resume(self, partner_id: str) -> bool:
-        """End a stop and a plea for patience; tell whether there was one."""
-        ...
-
-    def held_by(self, partner_id: str, endpoint: str) -> GateWait | None:
-        """Return the stop or the plea that holds every delivery to this address back; asking changes nothing."""
         ...

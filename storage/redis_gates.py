@@ -1,10 +1,16 @@
 """Bound each partner's traffic over the whole fleet, in Redis."""
 
-import redis
+from collections.abc import Sequence
+from typing import Any
 
+import redis
+from redis.exceptions import RedisError
+
+from reliability.errors import StorageUnavailableError
 from storage.gates import FULL_WAIT_MS, STOPPED_WAIT_MS, GateLimits, GateWait, HeldBy
 from storage.keys import Key, Keys
 from storage.scripts import Argument, Call, Script, Scripts
+from storage.traffic_protocols import Entry
 
 _HELD_BY = {b"stopped": HeldBy.STOPPED, b"slowed": HeldBy.SLOWED, b"full": HeldBy.FULL, b"rate": HeldBy.RATE}
 _FIXED_WAIT_MS = {HeldBy.STOPPED: STOPPED_WAIT_MS, HeldBy.FULL: FULL_WAIT_MS}
@@ -19,18 +25,23 @@ class RedisGateStorage:
 
     def enter(self, partner_id: str, token: str, limits: GateLimits) -> GateWait | None:
         """Let the holder of the token in and return None, or return what holds it back."""
-        bounds = (limits.max_concurrent or 0, limits.entry_lease_ms)
-        rate = (f"{limits.rate_interval_ms:.6f}", f"{limits.rate_slack_ms:.6f}")
-        arguments = (partner_id, token, limits.endpoint, *bounds, *rate)
-        answer, wait_ms = self._scripts.run(Call(Script.GATE_ENTER, partner_id, arguments))
-        if answer == b"in":
-            return None
-        why = _HELD_BY[answer]
-        return GateWait(why=why, wait_ms=_FIXED_WAIT_MS.get(why, int(wait_ms)))
+        return _answer(self._scripts.run(_entering(partner_id, token, limits)))
 
-    def leave(self, partner_id: str, token: str) -> None:
-        """End the entry."""
-        self._scripts.command("gate_leave", partner_id, "ZREM", self._keys.of(Key.GATE_INSIDE, partner_id), token)
+    def enter_many(self, entries: Sequence[Entry]) -> list[GateWait | None]:
+        """Let each in, in order, with one exchange."""
+        if len(entries) == 1:
+            return [self.enter(*entries[0])]
+        replies = self._scripts.run_many([_entering(*entry) for entry in entries])
+        for reply, (partner_id, _, _) in zip(replies, entries, strict=True):
+            if isinstance(reply, RedisError):
+                raise StorageUnavailableError(Script.GATE_ENTER, partner_id) from reply
+        return [_answer(reply) for reply in replies]
+
+    def leave(self, partner_id: str, *tokens: str) -> None:
+        """End these entries."""
+        if tokens:
+            inside = self._keys.of(Key.GATE_INSIDE, partner_id)
+            self._scripts.command("gate_leave", partner_id, "ZREM", inside, *tokens)
 
     def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
         """Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`."""
@@ -59,3 +70,17 @@ class RedisGateStorage:
         if stopped == endpoint.encode():
             return GateWait(why=HeldBy.STOPPED, wait_ms=STOPPED_WAIT_MS)
         return GateWait(why=HeldBy.SLOWED, wait_ms=patience_ms) if patience_ms > 0 else None
+
+
+def _entering(partner_id: str, token: str, limits: GateLimits) -> Call:
+    bounds = (limits.max_concurrent or 0, limits.entry_lease_ms)
+    rate = (f"{limits.rate_interval_ms:.6f}", f"{limits.rate_slack_ms:.6f}")
+    return Call(Script.GATE_ENTER, partner_id, (partner_id, token, limits.endpoint, *bounds, *rate))
+
+
+def _answer(reply: Any) -> GateWait | None:
+    answer, wait_ms = reply
+    if answer == b"in":
+        return None
+    why = _HELD_BY[answer]
+    return GateWait(why=why, wait_ms=_FIXED_WAIT_MS.get(why, int(wait_ms)))

@@ -112,6 +112,11 @@ class RedisJobStorage:
         reply = self._scripts.run(Call(Script.RENEW, claims[0].job_id, (lease_ms, *triples)))
         return [extended == 1 for extended in reply]
 
+    def resume(self, claim: Claim, lease_ms: int) -> bool:
+        """Take back a lease that ran out, if nobody has claimed the job since."""
+        limits.check_lease_ms(lease_ms)
+        return bool(self._run(Script.RESUME, claim.job_id, claim.job_id, claim.version, claim.token, lease_ms))
+
     def record(self, claim: Claim, transition: Transition) -> None:
         """Apply the transition if the claim still holds."""
         limits.check_transition(claim, transition)

@@ -68,6 +68,7 @@ class Script(StrEnum):
     RELEASE = "release"
     RENEW = "renew"
     REPLAY = "replay"
+    RESUME = "resume"
     ROWS = "rows"
 
 

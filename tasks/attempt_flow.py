@@ -53,12 +53,12 @@ class AttemptFlow(Protocol[QuestionT]):
         """Run the whole attempt. Raises `StorageUnavailableError` where nothing was sent and no attempt is spent."""
         ...
 
-    def begin(self, claim: Claim) -> steps.Step | QuestionT:
-        """Do what comes before the hook; a step if the hook is not asked. Raises as `run`."""
+    def begin_many(self, claims: Sequence[Claim]) -> Sequence[steps.Step | QuestionT]:
+        """Do what comes before the hook for each; a step where the hook is not asked. Raises as `run`, for all."""
         ...
 
-    def conclude(self, question: QuestionT, answer: object) -> steps.Step:
-        """Say what follows the hook's answer, which may be the exception it raised."""
+    def conclude_many(self, answered: Sequence[tuple[QuestionT, object]]) -> Sequence[steps.Step]:
+        """Say what follows each of the hook's answers, which may be the exceptions it raised."""
         ...
 
 

@@ -48,8 +48,8 @@ class _Waits:
         self._wait_s = _FIRST_WAIT_S
 
     def wait(self) -> None:
-        if not self._jobs.news.wait(self._wait_s):
-            self._wait_s = min(self._wait_s * 2, _LONGEST_WAIT_S)
+        came = self._jobs.news.wait(self._wait_s)
+        self._wait_s = _FIRST_WAIT_S if came else min(self._wait_s * 2, _LONGEST_WAIT_S)
         self._jobs.news.clear()
 
 
@@ -106,7 +106,8 @@ class AtOnce(Generic[QuestionT]):
 
     def advance(self) -> None:
         """Begin all, ask once, conclude all."""
-        begun = [(claim, _begun(self._flow, claim)) for claim in self._jobs.waiting]
+        claims = list(self._jobs.waiting)
+        begun = list(zip(claims, _begun(self._flow, claims), strict=True))
         # From here on no job may be given back as not begun: the hook may have seen it.
         self._jobs.waiting.clear()
         questions: list[QuestionT] = []
@@ -119,8 +120,7 @@ class AtOnce(Generic[QuestionT]):
             crash_points.reach(CrashPoint.BEFORE_HOOK)
             answers = _answers(self._ask, questions)
             crash_points.reach(CrashPoint.AFTER_HOOK)
-            for question, answer in zip(questions, answers, strict=True):
-                self._jobs.end(question.claim, self._flow.conclude(question, answer))
+            _conclude(self._jobs, self._flow, list(zip(questions, answers, strict=True)))
 
     def interrupt(self) -> None:
         """Do nothing: the call ran in the thread that was interrupted."""
@@ -142,6 +142,8 @@ class OnLoop(Generic[QuestionT]):
         self._ask = ask
         self._loop = loop
         self._most = most
+        #: So many places have to be free, or answers there, before the next exchange with the store is worth it.
+        self._enough = max(1, most // 4)
         #: Begun, by job id.
         self._asked: dict[str, QuestionT] = {}
         #: Begun and not on the loop yet.
@@ -169,10 +171,10 @@ class OnLoop(Generic[QuestionT]):
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
 
     def _begin(self) -> None:
-        # A job stays with those that wait until it is begun, since an interrupted exchange must not lose it.
-        while self._jobs.waiting and len(self._asked) < self._most:
-            claim = self._jobs.waiting[0]
-            found = _begun(self._flow, claim)
+        room = min(self._most - len(self._asked), len(self._jobs.waiting))
+        # Jobs stay with those that wait until they are begun, since an interrupted exchange must not lose them.
+        claims = [self._jobs.waiting[place] for place in range(room)]
+        for claim, found in zip(claims, _begun(self._flow, claims), strict=True):
             self._jobs.waiting.popleft()
             if isinstance(found, steps.Step):
                 self._jobs.end(claim, found)
@@ -196,23 +198,30 @@ class OnLoop(Generic[QuestionT]):
             answer = error
         finally:
             self._answers.append((question.claim.job_id, answer))
-            self._jobs.news.set()
+            if len(self._answers) >= min(self._enough, len(self._asked)):
+                self._jobs.news.set()
 
     def _conclude(self) -> None:
-        while self._answers:
-            job_id, answer = self._answers[0]
-            # Interrupted anywhere here, the next round finds the answer again; what it ended twice is recorded once.
-            if question := self._asked.get(job_id):
-                self._jobs.end(question.claim, self._flow.conclude(question, answer))
+        # Interrupted anywhere here, the next round finds the answers again; what has ended twice is recorded once.
+        answers = [self._answers[place] for place in range(len(self._answers))]
+        answered = [(self._asked[job_id], answer) for job_id, answer in answers if job_id in self._asked]
+        _conclude(self._jobs, self._flow, answered)
+        for job_id, _ in answers:
             self._asked.pop(job_id, None)
             self._answers.popleft()
 
 
-def _begun(flow: AttemptFlow[QuestionT], claim: Claim) -> steps.Step | QuestionT:
+def _conclude(jobs: Slice, flow: AttemptFlow[QuestionT], answered: Sequence[tuple[QuestionT, object]]) -> None:
+    if answered:
+        for (question, _), step in zip(answered, flow.conclude_many(answered), strict=True):
+            jobs.end(question.claim, step)
+
+
+def _begun(flow: AttemptFlow[QuestionT], claims: Sequence[Claim]) -> Sequence[steps.Step | QuestionT]:
     try:
-        return flow.begin(claim)
+        return flow.begin_many(claims) if claims else []
     except StorageUnavailableError:
-        return attempt_flow.unreachable(claim)
+        return [attempt_flow.unreachable(claim) for claim in claims]
 
 
 def _answers(ask: Callable[[Sequence[QuestionT]], Sequence[object]], questions: Sequence[QuestionT]) -> list[object]:

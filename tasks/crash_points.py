@@ -2,15 +2,15 @@
 The named points at which a process may die, from admission to acknowledgement; tests kill it at each.
 
 `reach` costs a look at a constant unless `CHIO_TEST_CRASH_ORDERS` names a file when the process starts. The file holds
-one order, `point` or `point:n` or `point:n@worker`: who reaches the point for the n-th time removes the file and dies
-by SIGKILL, alone or with the worker it belongs to. The removal makes an order count once, however many processes wait.
+one order, such as `after_hook:2*3@worker`: the second time a process reaches the point it dies by SIGKILL, with the
+worker it belongs to, three times in all. Who dies removes the file, or counts it down, first.
 """
 
 import os
 import signal
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -94,21 +94,28 @@ class Order:
     point: CrashPoint
     #: At which pass of one process.
     number: int = 1
+    #: How many processes are to die, one after the other.
+    times: int = 1
     #: Whether a pool process takes its worker with it.
     whole_worker: bool = False
 
     @classmethod
     def from_text(cls, text: str) -> "Order":
-        """Read `point:n@worker`; raises `ValueError` for anything else."""
+        """Read `point:n*times@worker`, of which only the point must be there; raises `ValueError` for anything else."""
         where, _, who = text.strip().partition("@")
-        name, _, number = where.partition(":")
+        first, _, times = where.partition("*")
+        name, _, number = first.partition(":")
         if who not in {"", "worker"}:
             raise ValueError(f"expected nothing or 'worker' after the @, got: {who!r}")
-        return cls(point=CrashPoint(name), number=int(number or 1), whole_worker=bool(who))
+        return cls(point=CrashPoint(name), number=int(number or 1), times=int(times or 1), whole_worker=bool(who))
 
     def to_text(self) -> str:
         """Write the order as it stands in the file."""
-        return f"{self.point}:{self.number}{'@worker' if self.whole_worker else ''}"
+        return f"{self.point}:{self.number}*{self.times}{'@worker' if self.whole_worker else ''}"
+
+    def carried_out(self) -> "Order | None":
+        """Return what is left of the order once somebody died of it."""
+        return replace(self, times=self.times - 1) if self.times > 1 else None
 
 
 def reach(point: CrashPoint) -> None:
@@ -126,12 +133,22 @@ def _obey(orders: Path, point: CrashPoint) -> None:
         if _passes[point] < order.number:
             return
         _passes.clear()
-        try:
-            orders.unlink()
-        except FileNotFoundError:
-            # Another process was there first.
+        if not _take(orders, order):
             return
     _die(with_parent=order.whole_worker)
+
+
+def _take(orders: Path, order: Order) -> bool:
+    """Take one death off the order; False if another process was there first."""
+    try:
+        orders.unlink()
+    except FileNotFoundError:
+        return False
+    if left := order.carried_out():
+        draft = orders.with_suffix(".left")
+        draft.write_text(left.to_text(), encoding="ascii")
+        draft.replace(orders)
+    return True
 
 
 def _order_in(orders: Path) -> Order | None:

@@ -26,7 +26,7 @@ from reliability.reconciliation import ReconciliationRequest
 from reliability.retry import RetryPolicy
 from storage.jobs import Claim, ClaimCause, FinishedAs
 from tasks import hooks, steps
-from tasks.partner_gate import Entered, HeldBack, PartnerGate, PartnerLimits
+from tasks.partner_gate import Ended, Entered, HeldBack, PartnerGate, PartnerLimits
 from tasks.settlement_flow import dead_letter_of
 
 _LEASE_EXPIRED = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "lease expired")
@@ -68,6 +68,19 @@ class DeliveryQuestion:
     subject: DeliveryRequest
     terms: PartnerTerms
     entered: Entered
+
+    def ended(self, outcome: DeliveryOutcome) -> Ended:
+        """Return what the gate is told when the hook has answered."""
+        return Ended(self.subject.partner_id, self.terms.limits, self.entered, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sendable:
+    """Hold a claim whose request may be sent if the gate lets it in."""
+
+    claim: Claim
+    request: DeliveryRequest
+    terms: PartnerTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +124,7 @@ class DeliveryFlow:
             answer = _answer(self.hook.send, begun.subject)
         except BaseException:
             # The process is told to end: give the partner's place back.
-            self._leave(begun, Indeterminate())
+            self.gate.leave_many([begun.ended(Indeterminate())])
             raise
         return self.conclude(begun, answer)
 
@@ -123,6 +136,35 @@ class DeliveryFlow:
             StorageUnavailableError: as `run`.
 
         """
+        return self.begin_many([claim])[0]
+
+    def begin_many(self, claims: Sequence[Claim]) -> list[steps.Step | DeliveryQuestion]:
+        """
+        Begin each claim, in order; all partners' gates are asked together.
+
+        Raises:
+            StorageUnavailableError: as `run`; none of them was begun.
+
+        """
+        read = [self._read(claim) for claim in claims]
+        sendable = [found for found in read if isinstance(found, _Sendable)]
+        passes = self.gate.enter_many([(found.request.partner_id, found.terms.limits) for found in sendable])
+        answers = iter([self._question(*pair) for pair in zip(sendable, passes, strict=True)])
+        return [next(answers) if isinstance(found, _Sendable) else found for found in read]
+
+    def conclude(self, question: DeliveryQuestion, answer: object) -> steps.Step:
+        """Leave the gate and say what follows the hook's answer, which may be the exception it raised."""
+        return self.conclude_many([(question, answer)])[0]
+
+    def conclude_many(self, answered: Sequence[tuple[DeliveryQuestion, object]]) -> list[steps.Step]:
+        """Conclude each answer, in order; all gates are left together."""
+        outcomes_of = [(question, checked(answer)) for question, answer in answered]
+        self.gate.leave_many([question.ended(outcome) for question, outcome in outcomes_of])
+        return [
+            self._step(question.claim, question.subject, question.terms, outcome) for question, outcome in outcomes_of
+        ]
+
+    def _read(self, claim: Claim) -> "steps.Step | _Sendable":
         try:
             request = DeliveryRequest.from_json(claim.payload)
         except InvalidInputError as error:
@@ -131,30 +173,20 @@ class DeliveryFlow:
         if terms is None:
             # Admission refuses unknown partners, so this one was removed since: an operator replays when it is back.
             return _dead(claim, SettlementFailureReason.from_detail(SettlementFailureCode.UNSUPPORTED, "partner gone"))
-        return self._begin(claim, request, terms)
-
-    def conclude(self, question: DeliveryQuestion, answer: object) -> steps.Step:
-        """Leave the gate and say what follows the hook's answer, which may be the exception it raised."""
-        outcome = checked(answer)
-        self._leave(question, outcome)
-        return self._step(question.claim, question.subject, question.terms, outcome)
-
-    def _begin(self, claim: Claim, request: DeliveryRequest, terms: PartnerTerms) -> steps.Step | DeliveryQuestion:
         match claim.cause:
             case ClaimCause.LEASE_EXPIRED:
                 return self._step(claim, request, terms, Indeterminate(reason=_LEASE_EXPIRED, rule="lease.expired"))
             case ClaimCause.ESCALATED:
                 return self._step(claim, request, terms, self._verify(request))
             case ClaimCause.DUE:
-                entered = self.gate.enter(request.partner_id, terms.limits)
-                if isinstance(entered, HeldBack):
-                    return self._hold_back(claim, terms, entered)
-                return DeliveryQuestion(claim=claim, subject=request, terms=terms, entered=entered)
+                return _Sendable(claim, request, terms)
             case _:
                 assert_never(claim.cause)
 
-    def _leave(self, question: DeliveryQuestion, outcome: DeliveryOutcome) -> None:
-        self.gate.leave(question.subject.partner_id, question.terms.limits, question.entered, outcome)
+    def _question(self, found: "_Sendable", entered: Entered | HeldBack) -> steps.Step | DeliveryQuestion:
+        if isinstance(entered, HeldBack):
+            return self._hold_back(found.claim, found.terms, entered)
+        return DeliveryQuestion(claim=found.claim, subject=found.request, terms=found.terms, entered=entered)
 
     def _verify(self, request: DeliveryRequest) -> DeliveryOutcome:
         """Ask a hook that can verify; a delivery still without a receipt counts as one failed attempt."""

@@ -6,9 +6,10 @@ all workers one probes and each incident is told once. A partner that asks for p
 heeded by the whole fleet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, assert_never
 
 from reliability import circuit
@@ -16,8 +17,8 @@ from reliability.clock import Clock
 from reliability.delivery import DeliveryOutcome, FailureConfirmed, Indeterminate
 from reliability.errors import StorageUnavailableError
 from reliability.events import Event
-from storage.gates import GateLimits
-from storage.protocols import CircuitStorage, GateStorage
+from storage.gates import GateLimits, GateWait
+from storage.traffic_protocols import CircuitStorage, GateStorage
 from tasks.emit import emit, warn
 
 #: Deliveries held back by one partner come back at most this often: 50 a second.
@@ -52,6 +53,22 @@ class PartnerLimits:
     gate: GateLimits
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Hold what became of a delivery that was let through."""
+
+    partner_id: str
+    limits: PartnerLimits
+    entered: Entered
+    outcome: DeliveryOutcome
+
+    @property
+    def report(self) -> circuit.Report:
+        """Return what it tells the circuit."""
+        probe_token = self.entered.token if self.entered.is_probe else None
+        return circuit.Report(signal=circuit.signal_of(self.outcome), probe_token=probe_token)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerGate:
     """Ask the fleet's shared state whether a partner may be called."""
@@ -71,12 +88,38 @@ class PartnerGate:
             StorageUnavailableError: if the state cannot be read; nothing is sent then.
 
         """
-        token = self.new_token()
+        return self.enter_many([(partner_id, limits)])[0]
+
+    def enter_many(self, wanted: Sequence[tuple[str, PartnerLimits]]) -> list[Entered | HeldBack]:
+        """
+        Let deliveries through or hold them back, in order, with two exchanges for all that nothing holds back.
+
+        Raises:
+            StorageUnavailableError: as `enter`; none of them is sent.
+
+        """
+        entries = [(partner_id, self.new_token(), self._leased_gate(limits.gate)) for partner_id, limits in wanted]
         # The gate comes first: a probe that was granted and then held back would block the circuit for a while.
-        entry_lease_ms = max(limits.gate.entry_lease_ms, self.min_lease_ms)
-        held = self.gates.enter(partner_id, token, replace(limits.gate, entry_lease_ms=entry_lease_ms))
+        waits = self.gates.enter_many(entries)
+        inside = {partner_id for (partner_id, _, _), held in zip(entries, waits, strict=True) if held is None}
+        closed = self._closed(sorted(inside))
+        return [
+            self._entered(partner_id, limits, token, held, is_closed=partner_id in closed)
+            for (partner_id, limits), (_, token, _), held in zip(wanted, entries, waits, strict=True)
+        ]
+
+    def _closed(self, partner_ids: Sequence[str]) -> set[str]:
+        states = self.circuits.load_many(partner_ids)
+        known = zip(partner_ids, states, strict=True)
+        return {partner_id for partner_id, state in known if isinstance(state, circuit.Closed)}
+
+    def _entered(
+        self, partner_id: str, limits: PartnerLimits, token: str, held: GateWait | None, *, is_closed: bool
+    ) -> Entered | HeldBack:
         if held is not None:
             return self._held_back(partner_id, held.wait_ms, held.why)
+        if is_closed:
+            return Entered(token=token, is_probe=False)
         permission = self._ask(partner_id, limits.circuit, token)
         match permission:
             case circuit.Send():
@@ -91,17 +134,25 @@ class PartnerGate:
 
     def leave(self, partner_id: str, limits: PartnerLimits, entered: Entered, outcome: DeliveryOutcome) -> None:
         """Tell what became of the delivery. An unreachable store is left alone: leases give up what was not told."""
-        probe_token = entered.token if entered.is_probe else None
-        report = circuit.Report(signal=circuit.signal_of(outcome), probe_token=probe_token)
-        with suppress(StorageUnavailableError):
-            self._leave_gate(partner_id, limits, entered.token)
-            self._heed(partner_id, limits, outcome)
-            self._tell(partner_id, limits.circuit, report)
+        self.leave_many([Ended(partner_id, limits, entered, outcome)])
 
-    def _leave_gate(self, partner_id: str, limits: PartnerLimits, token: str) -> None:
+    def leave_many(self, ended: Sequence[Ended]) -> None:
+        """Tell what became of deliveries, each partner's in order and its circuit with one exchange or two."""
+        for partner_id, group in groupby(sorted(ended, key=_partner), key=_partner):
+            with suppress(StorageUnavailableError):
+                self._leave(partner_id, list(group))
+
+    def _leave(self, partner_id: str, ended: Sequence[Ended]) -> None:
+        limits = ended[-1].limits
+        self._leave_gate(partner_id, limits, *(one.entered.token for one in ended))
+        for one in ended:
+            self._heed(partner_id, one.limits, one.outcome)
+        self._tell(partner_id, limits.circuit, [one.report for one in ended])
+
+    def _leave_gate(self, partner_id: str, limits: PartnerLimits, *tokens: str) -> None:
         # Only a bound on how many are on their way keeps entries; without one a round trip is saved.
         if limits.gate.max_concurrent is not None:
-            self.gates.leave(partner_id, token)
+            self.gates.leave(partner_id, *tokens)
 
     def _heed(self, partner_id: str, limits: PartnerLimits, outcome: DeliveryOutcome) -> None:
         match outcome:
@@ -133,12 +184,25 @@ class PartnerGate:
     def _leased(self, policy: circuit.CircuitPolicy) -> circuit.CircuitPolicy:
         return replace(policy, probe_lease_ms=max(policy.probe_lease_ms, self.min_lease_ms))
 
-    def _tell(self, partner_id: str, policy: circuit.CircuitPolicy, report: circuit.Report) -> None:
+    def _leased_gate(self, limits: GateLimits) -> GateLimits:
+        return replace(limits, entry_lease_ms=max(limits.entry_lease_ms, self.min_lease_ms))
+
+    def _tell(self, partner_id: str, policy: circuit.CircuitPolicy, reports: Sequence[circuit.Report]) -> None:
         while True:
-            state = self.circuits.load(partner_id)
-            change = circuit.after(policy, state, report, self.clock.now_ms())
-            if change.state == state or self.circuits.compare_and_set(partner_id, state, change.state):
-                return announce(partner_id, change.incident)
+            before = state = self.circuits.load(partner_id)
+            incidents = []
+            for report in reports:
+                change = circuit.after(policy, state, report, self.clock.now_ms())
+                state = change.state
+                incidents.append(change.incident)
+            if state == before or self.circuits.compare_and_set(partner_id, before, state):
+                break
+        for incident in incidents:
+            announce(partner_id, incident)
+
+
+def _partner(ended: Ended) -> str:
+    return ended.partner_id
 
 
 def announce(partner_id: str, incident: circuit.Incident | None) -> None:

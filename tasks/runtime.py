@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from storage.jobs import Claim, Lease, NewJob
 from tasks.batch_runtime import BatchRuntime
 from tasks.confirm_flow import ReceiptPolicy
 from tasks.delivery_flow import DeliveryFlow
-from tasks.recording import Recorder
+from tasks.recording import NoSpool, OutcomeSpool, Recorder
 from tasks.settlement_flow import SettlementFlow
 
 
@@ -52,6 +52,8 @@ class Runtime:
     batch: BatchRuntime
     keeper: LeaseKeeper
     quarantine: Quarantine
+    #: Take the outcomes that the ledger does not.
+    spool: OutcomeSpool = field(default_factory=NoSpool)
     #: Make the lease of the next claim: this process' owner id and a fresh token.
     new_lease: Callable[[], Lease]
     #: Wait between two tries at an unreachable store, in seconds.
@@ -66,4 +68,4 @@ class Runtime:
     @property
     def recorder(self) -> Recorder:
         """Return what writes outcomes into the ledger."""
-        return Recorder(storage=self.storage, max_hop_ms=self.max_hop_ms, pause=self.pause)
+        return Recorder(storage=self.storage, max_hop_ms=self.max_hop_ms, pause=self.pause, spool=self.spool)

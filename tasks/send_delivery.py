@@ -1,5 +1,6 @@
 """The Celery shell of `chio.deliver.send`: what a delivery message means and which flow runs it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from reliability.delivery_request import DeliveryRequest
@@ -40,16 +41,15 @@ class WithoutPartners:
 
     def run(self, claim: jobs.Claim) -> steps.Step:
         """Let the delivery wait for a worker that knows its partner."""
-        return self.begin(claim)
-
-    def begin(self, claim: jobs.Claim) -> steps.Step:
-        """Let the delivery wait."""
         return steps.Defer(attempt=claim.attempt, delay_ms=NO_PARTNERS_DELAY_MS, why="no partners configured")
 
-    def conclude(self, question: DeliveryQuestion, answer: object) -> steps.Step:
-        """Let the delivery wait; nothing was asked, so nobody calls this with an answer."""
-        del answer
-        return self.begin(question.claim)
+    def begin_many(self, claims: Sequence[jobs.Claim]) -> list[steps.Step | DeliveryQuestion]:
+        """Let the deliveries wait."""
+        return [self.run(claim) for claim in claims]
+
+    def conclude_many(self, answered: Sequence[tuple[DeliveryQuestion, object]]) -> list[steps.Step]:
+        """Let the deliveries wait; nothing was asked, so nobody calls this with an answer."""
+        return [self.run(question.claim) for question, _ in answered]
 
 
 def flow_of(runtime: Runtime) -> AttemptFlow[DeliveryQuestion]:

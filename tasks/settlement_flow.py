@@ -79,6 +79,14 @@ class SettlementFlow:
             return self._follow(claim, self._verify(observation))
         return SettlementQuestion(claim=claim, subject=observation)
 
+    def begin_many(self, claims: Sequence[Claim]) -> list[steps.Step | SettlementQuestion]:
+        """Begin each claim, in order."""
+        return [self.begin(claim) for claim in claims]
+
+    def conclude_many(self, answered: Sequence[tuple[SettlementQuestion, object]]) -> list[steps.Step]:
+        """Conclude each answer, in order."""
+        return [self.conclude(question, answer) for question, answer in answered]
+
     def conclude(self, question: SettlementQuestion, answer: object) -> steps.Step:
         """Say what follows the hook's answer, which may be the exception it raised."""
         return self._follow(question.claim, checked_answer(question.subject, answer))

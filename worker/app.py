@@ -28,7 +28,9 @@ from worker import (
     due_pump,
     health,
     partner_reload,
+    pool_guard,
     preflight,
+    redbeat_config,
     settings_checks,
     signals,
 )
@@ -53,7 +55,12 @@ WORKER_STEPS: Final[tuple[Any, ...]] = (
     health.PulseThread,
     draining.DrainOnTerm,
 )
-CONSUMER_STEPS: Final[tuple[Any, ...]] = (health.ConsumerPulse, draining.DrainTimer, preflight.Preflight)
+CONSUMER_STEPS: Final[tuple[Any, ...]] = (
+    health.ConsumerPulse,
+    draining.DrainTimer,
+    preflight.Preflight,
+    pool_guard.PatientStart,
+)
 
 
 class WorkerApp(celery.Celery):  # type: ignore[misc]  # Celery ships no types
@@ -77,8 +84,13 @@ def create_app(settings: Settings) -> WorkerApp:
     broker_transport.refuse_compression()
     app = WorkerApp(settings)
     app.conf.update(celery_config.celery_settings(settings, bootstrap.broker_url(settings)))
+    if settings.beat_scheduler == "redbeat":
+        app.conf.update(redbeat_config.redbeat_settings(settings, bootstrap.redis_url(settings)))
     for task in TASKS:
-        app.register_task(task(app.composition.runtime))
+        made = task(app.composition.runtime)
+        # By name: the class is heavy, and only workers need it.
+        made.Request = "worker.lost_requests:ReturningRequest"
+        app.register_task(made)
     app.steps["worker"].update(WORKER_STEPS)
     app.steps["consumer"].update(CONSUMER_STEPS)
     signals.connect(app.composition)

@@ -23,7 +23,7 @@ from storage import bundle, options, quarantine, redis_client
 from storage.jobs import Lease
 from tasks import batch_runtime, delivery_flow, delivery_messages, partner_gate, partners, runtime, settlement_flow
 from tasks.hooks import loading, webhook
-from worker import embedded, lease_keeper, orphans
+from worker import embedded, lease_keeper, orphans, outcome_spool
 from worker.quarantine import StoredQuarantine
 from worker.settings import Settings
 
@@ -134,6 +134,7 @@ def build_runtime(settings: Settings, storage: bundle.Storage) -> runtime.Runtim
         batch=build_batch(settings),
         keeper=keeper,
         quarantine=StoredQuarantine(storage.quarantine),
+        spool=outcome_spool_of(settings),
         new_lease=lambda: Lease(owner=owner, token=new_token(), lease_ms=settings.lease_ms),
         pause=time.sleep,
         max_hop_ms=settings.max_hop_s * 1000,
@@ -152,6 +153,11 @@ def build_batch(settings: Settings) -> batch_runtime.BatchRuntime:
         box_ms=batch_runtime.box_ms(*limits),
         monotonic_ms=lambda: time.monotonic_ns() // 1_000_000,
     )
+
+
+def outcome_spool_of(settings: Settings) -> outcome_spool.FileSpool:
+    """Make the spool that all workers with this data directory share."""
+    return outcome_spool.FileSpool(settings.data_dir / "spool", settings.spool_max_entries, _CLOCK.now_ms)
 
 
 def build_settlement(settings: Settings) -> settlement_flow.SettlementFlow:

@@ -43,6 +43,8 @@ def _messages() -> dict[str, Any]:
         # No results: the ledger knows the outcome, and a result store that is down would skip failure hooks.
         "task_ignore_result": True,
         "result_backend": None,
+        # Without an expiry beat would send Celery's own clean-up task once a day, which no worker here knows.
+        "result_expires": None,
         # A misspelt queue must fail at its sender instead of filling a list nobody reads.
         "task_create_missing_queues": False,
         "task_routes": routing.ROUTES,

@@ -9,7 +9,7 @@ from reliability.clock import SystemClock
 from storage.bundle import Storage
 from tasks import names
 from tasks.runtime import Runtime
-from worker import bootstrap, draining, due_pump, envelope, health, quarantine
+from worker import bootstrap, draining, due_pump, envelope, health, outcome_spool, quarantine
 from worker.settings import Settings
 from worker.settings_checks import uses_redis_broker
 
@@ -36,8 +36,10 @@ class Composition:
     def pump(self, app: celery.Celery, consumed_queues: Sequence[str]) -> due_pump.DuePump:
         """Make the due pump of a worker that consumes these queues, with connections of its own."""
         settings = self.settings
+        storage = bootstrap.build_storage(settings)
+        late = outcome_spool.LateRecorder(bootstrap.outcome_spool_of(settings), storage, settings.lease_ms)
         return due_pump.DuePump(
-            bootstrap.build_storage(settings),
+            storage,
             due_pump.CeleryPublisher(app, settings.dead_letter_feed_max_length),
             due_pump.PumpOptions(
                 batch=settings.pump_batch,
@@ -45,6 +47,7 @@ class Composition:
                 mark_period_ms=settings.mark_period_ms,
                 republish_ms=settings.dead_letter_republish_s * 1000,
                 queues=[queue for queue in names.JOB_QUEUES if queue in consumed_queues],
+                before_waking=late.flush,
             ),
             (self.intake.flush,),
             on_wake=self.pulse.ledger_reached,

@@ -88,17 +88,19 @@ def server_facts(url: str, settings: Settings, now_ms: Callable[[], int], *, cla
     client = bootstrap.ledger_client(settings, url)
     key = Keys(settings.namespace).of(Key.APPLICATION)
     with closing(client), redis_client.translated("doctor", "server"):
-        if claim:
+        info: Mapping[str, Any] = client.info("everything")
+        is_cluster = bool(info.get("cluster_enabled", 0))
+        if claim and not is_cluster:
             client.set(key, settings.application_id, nx=True)
-        return _facts(client, key, now_ms)
+        # A node of a cluster sends whoever asks for a key to another node.
+        application = None if is_cluster else client.get(key)
+        return _facts(client, info, application, now_ms)
 
 
-def _facts(client: redis.Redis, key: str, now_ms: Callable[[], int]) -> ServerFacts:
-    info: Mapping[str, Any] = client.info("everything")
+def _facts(client: redis.Redis, info: Mapping[str, Any], application: object, now_ms: Callable[[], int]) -> ServerFacts:
     before_ms = now_ms()
     seconds, microseconds = client.time()
     host_ms = (before_ms + now_ms()) // 2
-    application = client.get(key)
     return ServerFacts(
         version=str(info.get("redis_version", "0")),
         is_cluster=bool(info.get("cluster_enabled", 0)),

@@ -64,13 +64,16 @@ class PumpOptions:
     queues: Sequence[str]
     #: How many rows one message may wake.
     pack: int = 1
+    #: Done at the beginning of each look for rows to wake: outcomes that wait on disk are recorded.
+    before_waking: Callable[[], object] = lambda: None
 
 
 class DuePump:
     """
     Take turns. Knows neither Celery nor threads; every duty stands on its own, so one failure stops no other.
 
-    `on_wake` is told each time the ledger has answered.
+    `on_wake` is told each time the ledger has answered. The first turn after an outage wakes nothing, so that the pumps
+    of all hosts get the time to record what waits on their disks before its leases count as expired.
     """
 
     def __init__(
@@ -86,9 +89,10 @@ class DuePump:
         self._dead_letters = storage.dead_letters
         self._publisher = publisher
         self._options = options
-        self._duties: tuple[Callable[[], object], ...] = (self.wake, self.mark, self.feed, *extra_duties)
         self._on_wake = on_wake
+        self._duties: tuple[Callable[[], object], ...] = (self.wake, self.mark, self.feed, *extra_duties)
         self._failing: set[str] = set()
+        self._ledger_was_away = False
 
     def turn(self) -> bool:
         """Do every duty once, whatever fails; tell whether none did."""
@@ -97,6 +101,12 @@ class DuePump:
 
     def wake(self) -> None:
         """Publish a message for each row that is due and has none; a full batch is followed by the next."""
+        self._options.before_waking()
+        if self._ledger_was_away:
+            self._jobs.now_ms()
+            self._on_wake()
+            self._ledger_was_away = False
+            return
         for _ in range(_MOST_BATCHES):
             woken = self._jobs.due(self._options.batch)
             self._on_wake()
@@ -136,6 +146,7 @@ class DuePump:
         try:
             duty()
         except (PublishError, StorageUnavailableError) as error:
+            self._ledger_was_away |= isinstance(error, StorageUnavailableError)
             self._log_once(name, error)
             return False
         except Exception as error:  # noqa: BLE001  # the pump is what repairs everything else, so it goes on

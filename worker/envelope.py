@@ -20,6 +20,8 @@ CONTENT_TYPE: Final = "application/json"
 MAX_ID_CHARACTERS: Final = 512
 #: How many parts a body has: positional arguments, keyword arguments, canvas.
 _BODY_PARTS: Final = 3
+#: Arguments of messages that only wake a row: the ledger knows the job, so nothing is lost with the message.
+_WAKE_UP_ARGUMENTS: Final = frozenset({"job_id", "attempt", "jobs", "queue", "published_at_ms"})
 #: Soft and hard limit.
 _TIME_LIMITS: Final = 2
 #: Headers that would replace methods of Celery's request.
@@ -162,3 +164,8 @@ def _body_defects(payload: object) -> Iterator[Defect]:
     elif canvas and any(canvas.values()):
         # A chain or a callback would let a message run tasks of its choice.
         yield Defect.MALFORMED_BODY
+
+
+def carries_work(kwargs: object) -> bool:
+    """Tell whether a message is more than a wake-up: it may hold the only copy of something."""
+    return isinstance(kwargs, Mapping) and not _WAKE_UP_ARGUMENTS.issuperset(kwargs)

@@ -5,6 +5,8 @@ Flower is a view: it keeps nothing on disk, and events reach it through `worker.
 """
 
 import flower.events
+import tornado.web
+from flower.views import monitor
 
 from worker import redaction
 from worker.bootstrap import load_settings
@@ -16,6 +18,10 @@ refuse_unusable(_settings)
 # Flower makes its receiver itself instead of asking the app for one, so the app's own would never see what other
 # programs tell of the tasks they send: all their arguments.
 flower.events.EventReceiver = redaction.RedactingReceiver
+
+# Flower tells these two to anybody, whatever the log-in.
+for _view in (monitor.Metrics, monitor.Healthcheck):
+    _view.get = tornado.web.authenticated(_view.get)
 
 address = _settings.flower_address
 port = _settings.flower_port

@@ -60,6 +60,10 @@ class RenewingLeaseKeeper:
         claims = self._renewable()
         if not claims or not self._may_renew():
             return
+        for start in range(0, len(claims), _MOST_AT_ONCE):
+            self._renew(claims[start : start + _MOST_AT_ONCE])
+
+    def _renew(self, claims: list[Claim]) -> None:
         try:
             renewed = self._jobs.renew(claims, self._lease_ms)
         except StorageUnavailableError:

@@ -18,6 +18,7 @@ from reliability.errors import ConfigurationError, StorageRefusedError, StorageU
 from worker import doctor, settings_checks
 from worker.composition import Composition
 from worker.doctor import Finding, Severity
+from worker.settings import Settings
 
 #: Exit code of a worker whose configuration is unsafe.
 EXIT_UNSAFE: Final = 2
@@ -28,21 +29,22 @@ _LOG: Final = structlog.stdlib.get_logger(__name__)
 
 
 class Doorstep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships no types
-    """End a worker whose user a server refuses before it consumes: it would reconnect without end and without pause."""
+    """
+    End a worker that a server refuses, or that must not use it, before it consumes.
+
+    Celery would try for ever and without a pause to read from a broker that refuses its user, or that is a cluster.
+    """
 
     def __init__(self, _worker: Any, **_: Any) -> None:
         pass
 
     def start(self, worker: Any) -> None:
         """Ask once; a server that does not answer is left to the steps that wait for it."""
-        composition: Composition = worker.app.composition
-        try:
-            doctor.examine(composition.settings, SystemClock().now_ms)
-        except StorageRefusedError as error:
-            _report(Finding(check="user", severity=Severity.UNSAFE, sentence=str(error)))
-            raise WorkerShutdown(EXIT_UNSAFE) from error
-        except StorageUnavailableError:
-            return
+        unsafe = [finding for finding in _asked_once(worker.app.composition.settings) if _is_unsafe(finding)]
+        for finding in unsafe:
+            _report(finding)
+        if unsafe:
+            raise WorkerShutdown(EXIT_UNSAFE)
 
 
 class Preflight(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships no types
@@ -60,9 +62,18 @@ class Preflight(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships 
         found = _when_reachable(consumer.app.composition)
         for finding in found:
             _report(finding)
-        if any(finding.severity is Severity.UNSAFE for finding in found):
+        if any(_is_unsafe(finding) for finding in found):
             raise WorkerShutdown(EXIT_UNSAFE)
         self._passed = True
+
+
+def _asked_once(settings: Settings) -> list[Finding]:
+    try:
+        return doctor.examine(settings, SystemClock().now_ms)
+    except StorageRefusedError as error:
+        return [Finding(check="user", severity=Severity.UNSAFE, sentence=str(error))]
+    except StorageUnavailableError:
+        return []
 
 
 def _when_reachable(composition: Composition) -> list[Finding]:
@@ -96,6 +107,10 @@ def examine(composition: Composition) -> list[Finding]:
         problems = [error.problem]
     unsafe = [Finding(check="hooks", severity=Severity.UNSAFE, sentence=problem) for problem in problems]
     return unsafe + doctor.examine(settings, SystemClock().now_ms, claim=True)
+
+
+def _is_unsafe(finding: Finding) -> bool:
+    return finding.severity is Severity.UNSAFE
 
 
 def _report(finding: Finding) -> None:

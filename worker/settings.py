@@ -148,6 +148,10 @@ class Settings(pydantic_settings.BaseSettings):
     dead_letter_republish_s: Positive = Field(
         30, description="A dead letter whose publication failed is published again after this, in seconds."
     )
+    spool_max_entries: Positive = Field(
+        10_000,
+        description="How many outcomes may wait on disk while the ledger is away; more are lost with their leases.",
+    )
     quarantine_max_entries: Positive = Field(
         10_000, description="How many messages nobody can read are kept; the oldest is dropped and counted."
     )
@@ -178,6 +182,9 @@ class Settings(pydantic_settings.BaseSettings):
         3_600, description="An entry that waited longer for its receipt is escalated, in seconds."
     )
     escalation_period_s: Positive = Field(60, description="How often beat looks for such entries, in seconds.")
+    beat_scheduler: Literal["celery", "redbeat"] = Field(
+        "celery", description="`redbeat` lets several beats run, of which one ticks and the others stand by."
+    )
 
     # --- logs and Flower ---------------------------------------------------------------------------------------------
     log_format: Literal["console", "json"] = Field("console", description="Lines for people or one JSON object a line.")

@@ -15,13 +15,11 @@ from celery import signals
 
 from reliability.errors import StorageUnavailableError
 from tasks import raw_message
-from worker import logs, orphans, partner_reload, soft_limit
+from worker import envelope, logs, orphans, partner_reload, pool_guard
 from worker.composition import Composition
 from worker.envelope import Defect
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
-#: Arguments of messages that only wake a row: the ledger knows the job, so nothing is lost with the message.
-_WAKE_UP_ARGUMENTS: Final = frozenset({"job_id", "attempt", "jobs", "queue", "published_at_ms"})
 
 
 def connect(composition: Composition) -> None:
@@ -49,7 +47,7 @@ def _begin_process(composition: Composition) -> None:
     """Leave the worker's process group, so that a signal to the group ends the worker in order and not its hooks."""
     os.setpgid(0, 0)
     partner_reload.listen_in_pool(composition.settings)
-    soft_limit.guard()
+    pool_guard.guard_process()
     orphans.watch_parent(composition.settings.lease_ms / 1000)
 
 
@@ -62,7 +60,7 @@ def _keep_lost(composition: Composition, found: Mapping[str, Any]) -> None:
 def _keep(composition: Composition, found: Mapping[str, Any], defect: Defect) -> None:
     kwargs = found.get("kwargs") or {}
     _LOG.warning("task.lost", task_id=found.get("task_id"), why=defect.value)
-    if not isinstance(kwargs, Mapping) or _WAKE_UP_ARGUMENTS.issuperset(kwargs):
+    if not envelope.carries_work(kwargs):
         return
     task = found.get("sender")
     try:

@@ -32,9 +32,13 @@ def _run(bench: Bench) -> Findings:
             run = runs.drain(bench, contender, processes=_PROCESSES, jobs=bench.scale.jobs * more)
             drained[contender.name].append(run)
     medians = {name: runs.median_of(each) for name, each in drained.items()}
-    rows = [(name, each.jobs_per_s, each.enqueued_per_s, each.commands_per_job) for name, each in medians.items()]
+    rows = [
+        (name, each.jobs_per_s, each.enqueued_per_s, each.worker_cpu_s_per_1000, each.commands_per_job, each.grown_mb)
+        for name, each in medians.items()
+    ]
+    columns = ("queue", "settled/s", "enqueued/s", "worker CPU s per 1,000", "commands per job", "memory growth MB")
     return Findings(
-        tables=(Table.of("Jobs in batches", ("queue", "settled/s", "enqueued/s", "commands per job"), rows),),
+        tables=(Table.of("Jobs in batches", columns, rows),),
         charts=(
             Chart.of("Batches settled", "jobs/s", [(name, each.jobs_per_s) for name, each in medians.items()]),
             Chart.of("Batches enqueued", "jobs/s", [(name, each.enqueued_per_s) for name, each in medians.items()]),

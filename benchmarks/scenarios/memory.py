@@ -12,6 +12,8 @@ from storage.protocols import JobStorage
 _CHUNK: Final = 1_000
 _MARK_LIMIT: Final = 120
 _ROW_LIMIT: Final = 1_200
+#: With fewer, the server's own tables, which grow by doubling, are what is measured.
+_GOAL_ROWS: Final = 100_000
 _FINISH: Final = Finish(finished_as=FinishedAs.SETTLED)
 
 
@@ -21,12 +23,15 @@ def _run(bench: Bench) -> Findings:
     mark = _growth_bytes(bench, lambda: _finish(ledger, jobs)) / count
     both = _growth_bytes(bench, lambda: _admit(ledger, jobs)) / count
     rows = [("row with payload and index", both - mark), ("dedup mark", mark), ("both", both)]
+    is_enough = count >= _GOAL_ROWS
     title = f"Bytes per job, {count:,} jobs with {ledger_jobs.PAYLOAD_BYTES} byte payloads and 17 byte ids"
     return Findings(
         tables=(Table.of(title, ("part", "bytes"), rows),),
         goals=(
-            Goal.at_most("dedup mark", _MARK_LIMIT, "bytes", mark),
-            Goal.at_most("ledger row with a 500 byte payload and its mark", _ROW_LIMIT, "bytes", both),
+            Goal.at_most("dedup mark", _MARK_LIMIT, "bytes", mark if is_enough else None),
+            Goal.at_most(
+                "ledger row with a 500 byte payload and its mark", _ROW_LIMIT, "bytes", both if is_enough else None
+            ),
         ),
     )
 

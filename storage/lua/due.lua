@@ -26,7 +26,8 @@ end
 
 for _, id in ipairs(up_to(K.leased(), now)) do
   local row = row_of(id)
-  redis.call('HDEL', K.job(id), 'owner', 'token', 'lease', 'hold')
+  -- The token stays: who held the claim may take it back with it, as long as nobody else claims the job.
+  redis.call('HDEL', K.job(id), 'owner', 'lease', 'hold')
   redis.call('HSET', K.job(id), 'cause', 'lease_expired', 'due', now, 'alone', 1)
   if row[5] then
     redis.call('HSET', K.job(id), 'state', 'held')

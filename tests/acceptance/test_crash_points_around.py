@@ -4,7 +4,9 @@ Who hands work in, pumps it, feeds, escalates, confirms or replays is killed at 
 The broker's part in these is small, so they run on Redis alone unless `CHIO_TEST_FULL=1` is set.
 """
 
+import base64
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -137,6 +139,31 @@ def test_an_escalation_that_dies_is_done_or_done_again(crew: Crew, receipt: str)
     assert crew.fleet.is_balanced()
 
 
+def test_work_that_nobody_admitted_yet_comes_again(crew: Crew, receipt: str) -> None:
+    """A process dies over a foreign producer's message before the ledger has it: the message comes again."""
+    crew.on("prefork")
+    crew.orders.give(At.BEFORE_CLAIM)
+
+    offer(crew, receipt)
+
+    crew.orders.wait_until_obeyed()
+    poll(lambda: crew.fleet.storage.jobs.ending(receipt) == "settled", fleets.LIMIT_S, "the job to settle")
+    assert crew.fleet.requests(receipt) == 1
+    assert quarantined(crew, receipt) == []
+
+
+def test_work_that_kills_every_process_is_set_aside(crew: Crew, receipt: str) -> None:
+    """A message over which two processes die is kept with its bytes: it would kill the next one too."""
+    crew.on("prefork")
+    crew.orders.give(At.BEFORE_CLAIM, times=2)
+
+    offer(crew, receipt)
+
+    crew.orders.wait_until_obeyed()
+    poll(lambda: quarantined(crew, receipt) == ["worker_lost"], fleets.LIMIT_S, "the message to be kept")
+    assert crew.fleet.storage.jobs.get(receipt) is None
+
+
 def test_a_receipt_whose_process_dies_counts_once(crew: Crew, receipt: str) -> None:
     """A process is killed after it applied a receipt: the job has ended and stays so when the receipt comes again."""
     await_receipt(crew, receipt)
@@ -190,6 +217,26 @@ def test_a_message_that_nobody_can_read_is_kept_by_who_dies_over_it(crew: Crew, 
     kept = crew.fleet.storage.quarantine.list(10)
     assert element in {crew.fleet.storage.quarantine.raw(entry.entry_id) for entry in kept}
     assert successor.is_running
+
+
+def offer(crew: Crew, receipt: str) -> None:
+    """Send a whole observation to the broker, as another code base does."""
+    observation = json.loads(fleets.observation(receipt).canonical_json())
+    crew.fleet.operator.app.send_task(
+        names.OBSERVE_SETTLEMENT, kwargs={"observation": observation}, queue="settlement", **NO_LIMITS
+    )
+
+
+def quarantined(crew: Crew, receipt: str) -> list[str]:
+    """Return why messages that name the receipt are in quarantine."""
+    storage = crew.fleet.storage.quarantine
+    return [entry.reason for entry in storage.list(100) if receipt in text_of(storage.raw(entry.entry_id) or b"")]
+
+
+def text_of(raw: bytes) -> str:
+    """Return a quarantined message with its body decoded."""
+    body = json.loads(raw).get("body", "")
+    return base64.b64decode(body).decode(errors="replace")
 
 
 def await_receipt(crew: Crew, receipt: str) -> None:

@@ -6,6 +6,7 @@ Deliveries from a file to a misbehaving partner, under two workers of which one 
 
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pytest
 from storage.jobs import JobState
 from tests.support import exchange
 from tests.support.exchange import LIMIT_S, Exchange, told
-from tests.support.worker_process import poll
+from tests.support.worker_process import WorkerProcess, poll
 from worker.simulators.partner_log import Signature
 from worker.simulators.partner_script import PartnerScript
 
@@ -37,13 +38,15 @@ TRANSIENT: Final = (["503", "ok"], ["500", "502", "ok"], ["reset-after-body"], [
 PERMANENT: Final = (["413"], ["302"])
 CONFIRMED_LATE: Final = (["confirm-late:0.1"],)
 NEVER_CONFIRMED: Final = (["never-confirm", "ok"],)
-#: Of every twenty: four meet trouble that passes, one is refused, one is confirmed later, one never; thirteen are well.
+#: Of every twenty: four meet trouble that passes, one is refused, one is confirmed later, one never; thirteen are well,
+#: one of them slowly, so that a worker is killed in the middle of something.
 OF_TWENTY: Final[Sequence[tuple[str, Sequence[list[str]]]]] = (
     *(("transient", TRANSIENT),) * 4,
     ("permanent", PERMANENT),
     ("late", CONFIRMED_LATE),
     ("never", NEVER_CONFIRMED),
-    *(("well", (["ok"],)),) * 13,
+    ("slow", (["slow:0.3"],)),
+    *(("well", (["ok"],)),) * 12,
 )
 #: Their partner takes first and confirms later.
 PENDING: Final = frozenset({"late", "never"})
@@ -138,6 +141,12 @@ def awaiting(deployment: Exchange) -> int:
     return deployment.counts().in_flight.get(JobState.AWAITING, 0)
 
 
+def is_sending(deployment: Exchange, worker: WorkerProcess) -> bool:
+    """Tell whether one of the worker's processes holds a lease."""
+    owners = {row.owner for row in deployment.storage.jobs.rows(JobState.LEASED, 1_000)}
+    return any(f"{socket.gethostname()}:{pid}" in owners for pid in worker.children())
+
+
 def run_until_only_receipts_are_missing(deployment: Exchange, sent: Sequence[Sent]) -> None:
     """Send the file under two workers, kill one of them on the way and replace it."""
     file = deployment.directory / "deliveries.jsonl"
@@ -147,12 +156,14 @@ def run_until_only_receipts_are_missing(deployment: Exchange, sent: Sequence[Sen
         worker.wait_until_ready()
 
     report = deployment.command("enqueue", "delivery", str(file))
-    poll(lambda: sum(deployment.counts().finished.values()) > len(sent) // 4, RUN_LIMIT_S, "a quarter to be confirmed")
+    poll(lambda: sum(deployment.counts().finished.values()) > len(sent) // 5, RUN_LIMIT_S, "a fifth to be confirmed")
+    poll(lambda: is_sending(deployment, first), RUN_LIMIT_S, "the first worker to be in the middle of something")
     first.kill_session()
     deployment.worker()
     poll(lambda: deployment.in_flight() == awaiting(deployment), RUN_LIMIT_S, "everything but receipts to be done")
 
     assert report["admitted"] == len(sent)
+    assert deployment.events("job.lease_expired")
 
 
 def check_escalations(deployment: Exchange, sent: Sequence[Sent]) -> None:

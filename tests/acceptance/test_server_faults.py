@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,6 +106,25 @@ def test_a_crash_of_the_server_loses_nothing(site: Site) -> None:
             site.fleet.enqueue("while-down")
         site.server.start()
     assert site.fleet.storage.jobs.ending("while-down") is None
+
+
+def test_an_outcome_that_could_not_be_recorded_is_recorded_later(site: Site) -> None:
+    """The server dies while a hook runs and stays away past the lease: the effect counts and no attempt is repeated."""
+    receipt, retried = f"spooled-{next(_numbers)}", site.fleet.counts().retried
+    site.fleet.enqueue(receipt, tool="rail.slow-1")
+    poll(lambda: site.fleet.requests(receipt) == 1, fleets.LIMIT_S, "the hook to run")
+
+    site.server.kill()
+    lease_ends_at_s = time.monotonic() + fleets.LEASE_S
+    poll(lambda: any((site.worker.data_dir / "spool").glob("*.json")), fleets.LIMIT_S, "the outcome to be spooled")
+    poll(lambda: time.monotonic() > lease_ends_at_s, fleets.LIMIT_S, "the lease to end")
+    site.server.start()
+
+    site.fleet.wait_until_ended(receipt)
+    assert site.fleet.requests(receipt) == 1
+    assert site.fleet.counts().retried == retried
+    assert not any((site.worker.data_dir / "spool").iterdir())
+    assert site.fleet.is_balanced()
 
 
 def test_a_frozen_server_loses_nothing(site: Site) -> None:

@@ -143,7 +143,7 @@ def verdict(site: Site, producer: Producer, watch: Watch, armoury: Armoury) -> S
     )
     woken = scores.woken(logs)
     score.recovered = len(watch.recovered.union(*woken.values()) & producer.told.keys())
-    score.longest_recovery_s = max(watch.recoveries_s, default=0.0)
+    score.longest_recovery_s = max((seconds for seconds, _ in watch.recoveries), default=0.0)
     score.findings += [*site.findings, *producer.findings]
     if not census.take(site.operator.storage).is_balanced:
         score.findings.append("the ledger's numbers do not add up")
@@ -153,7 +153,9 @@ def verdict(site: Site, producer: Producer, watch: Watch, armoury: Armoury) -> S
         "faults left out because their target was in trouble": armoury.skipped,
         "workers started": len(logs),
         "refused while a server was away": producer.refusals,
-        "recoveries measured": len(watch.recoveries_s),
+        "attempts cut off by a kill": watch.cut_off,
+        "recoveries measured": len(watch.recoveries),
+        "longest recoveries": [f"{seconds:.1f} s {job_id}" for seconds, job_id in sorted(watch.recoveries)[-3:]],
         "brought back by the pump": {why: len(jobs) for why, jobs in sorted(woken.items())},
     }
     return score

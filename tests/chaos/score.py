@@ -77,7 +77,7 @@ def judge(account: Account) -> Score:
         score.duplicated += [f"{key}: it came with two bodies" for key in tally.keys_with_differing_bodies]
     _judge_quarantine(account, score)
     score.facts["endings"] = dict(sorted(endings.items()))
-    score.facts["repeats with the same key and bytes"] = sum(map(_repeats, account.tallies))
+    score.facts["repeats beyond the script, with the same key and bytes"] = _repeats(account)
     return score
 
 
@@ -133,8 +133,15 @@ def _is_written_out(raw: bytes | None, poison: set[bytes]) -> bool:
         return False
 
 
-def _repeats(tally: Tally) -> int:
-    return sum(tally.requests_per_key.values()) - len(tally.requests_per_key)
+def _repeats(account: Account) -> int:
+    """Count the requests that the simulators' scripts do not explain: their attempts died or lost their lease."""
+    pieces = {**account.offered, **account.told}
+    beyond = (
+        tally.requests_per_key[job_id] - piece.way.requests
+        for tally in account.tallies
+        for job_id, piece in pieces.items()
+    )
+    return sum(count for count in beyond if count > 0)
 
 
 def attempts_told(logs: Iterable[Path]) -> dict[str, int]:

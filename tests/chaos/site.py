@@ -148,14 +148,16 @@ class Site:
             self.findings.append(f"{slot.worker.directory.name} did not end within {_END_LIMIT_S:g} s of SIGTERM")
             slot.worker.kill_session()
         code = slot.worker.wait(1)
-        if code not in ((0, -signal.SIGKILL) if slot.is_ending else (-signal.SIGKILL,)):
+        # A worker that is told to end before it has begun has no answer of its own to SIGTERM.
+        fine = {0, -signal.SIGKILL, -signal.SIGTERM} if slot.is_ending else {-signal.SIGKILL}
+        if code not in fine:
             self.findings.append(f"{slot.worker.directory.name} ended by itself with code {code}")
         slot.worker, slot.is_ending = self._new_worker(slot.pool), False
 
     def _end(self, slot: Slot) -> None:
         name = slot.worker.directory.name
         with suppress(AssertionError):
-            if slot.worker.wait(_END_LIMIT_S) not in (0, -signal.SIGKILL):
+            if slot.worker.wait(_END_LIMIT_S) not in {0, -signal.SIGKILL, -signal.SIGTERM}:
                 self.findings.append(f"{name} ended with another code than 0")
             return
         self.findings.append(f"{name} did not end within {_END_LIMIT_S:g} s of SIGTERM")

@@ -1,7 +1,8 @@
 """
 How long killed attempts took to recover.
 
-The ledger is asked which jobs a process held when it was killed, and then when each of them has moved on. A recovery that a server's outage fell into counts as one, and its length is left out: nobody can recover meanwhile.
+The ledger is asked which jobs a process held when it was killed, and then when each of them has moved on. One that a
+server's outage fell into counts as recovered, and its length is left out: nobody can recover meanwhile.
 """
 
 import math
@@ -50,10 +51,13 @@ class Watch:
     def __init__(self, jobs: JobStorage) -> None:
         self._jobs = jobs
         self._held: list[Held] = []
+        #: How many attempts were running in a process when it was killed.
+        self.cut_off = 0
         self._outages: list[_Outage] = []
         self._lock = threading.Lock()
         self.recovered: set[str] = set()
-        self.recoveries_s: list[float] = []
+        #: How long each measured recovery took, with its job, in seconds.
+        self.recoveries: list[tuple[float, str]] = []
 
     @contextmanager
     def kill_of(self, worker: WorkerProcess) -> Iterator[None]:
@@ -101,14 +105,14 @@ class Watch:
             rows = self._jobs.rows(JobState.LEASED, _MOST_LEASED)
         except StorageUnavailableError:
             return
+        found = [Held(job_id=row.job_id, version=row.version, killed_at_s=now_s) for row in rows if row.owner in owners]
         with self._lock:
-            self._held += [
-                Held(job_id=row.job_id, version=row.version, killed_at_s=now_s) for row in rows if row.owner in owners
-            ]
+            self._held += found
+            self.cut_off += len(found)
 
     def _moved_on(self, held: Held, at_s: float) -> None:
         with self._lock:
             self._held.remove(held)
         self.recovered.add(held.job_id)
         if not any(outage.touches(held.killed_at_s, at_s) for outage in self._outages):
-            self.recoveries_s.append(at_s - held.killed_at_s)
+            self.recoveries.append((at_s - held.killed_at_s, held.job_id))

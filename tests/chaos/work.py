@@ -25,37 +25,38 @@ MAX_PAYLOAD_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Say what happens to a job: what a simulator does with it, how often it is drawn, and whether it can end well."""
+    """Say what a simulator does with a job, how often that is drawn, and what comes of it without any fault."""
 
     name: str
     steps: Sequence[str]
     weight: int
+    #: How often the simulator is asked.
+    requests: int = 1
     ends_well: bool = True
 
 
 #: What the rail does with a settlement, by the tool's name.
 RAIL_WAYS: Final = (
     Way(name="well", steps=["ok"], weight=60),
-    Way(name="fails-once", steps=["503", "ok"], weight=8),
-    Way(name="fails-twice", steps=["503", "500", "ok"], weight=4),
-    Way(name="slow", steps=["slow:0.3"], weight=6),
-    Way(name="too-slow", steps=["slow:2.5"], weight=2),
-    Way(name="hangs-once", steps=["hang", "ok"], weight=1),
-    Way(name="resets-after", steps=["reset-after-body"], weight=4),
-    Way(name="resets-before", steps=["reset-before-body"], weight=3),
+    Way(name="fails-once", steps=["503", "ok"], weight=8, requests=2),
+    Way(name="fails-twice", steps=["503", "500", "ok"], weight=4, requests=3),
+    Way(name="slow", steps=["slow:0.6"], weight=16),
+    Way(name="too-slow", steps=["slow:2.5"], weight=2, requests=2),
+    Way(name="hangs-once", steps=["hang", "ok"], weight=1, requests=2),
+    Way(name="resets-after", steps=["reset-after-body"], weight=4, requests=2),
+    Way(name="resets-before", steps=["reset-before-body"], weight=3, requests=2),
     Way(name="conflict", steps=["conflict"], weight=2),
-    Way(name="pending-once", steps=["202", "ok"], weight=3),
-    Way(name="skipped", steps=["outcome-skipped"], weight=0),
+    Way(name="pending-once", steps=["202", "ok"], weight=3, requests=2),
     Way(name="refused", steps=["422"], weight=4, ends_well=False),
-    Way(name="always-fails", steps=["503"], weight=1, ends_well=False),
+    Way(name="always-fails", steps=["503"], weight=1, requests=9, ends_well=False),
 )
 #: What the partner does with a delivery, by how the message's id begins.
 PARTNER_WAYS: Final = (
     Way(name="well", steps=["ok"], weight=60),
-    Way(name="fails-once", steps=["503", "ok"], weight=10),
-    Way(name="resets-after", steps=["reset-after-body"], weight=5),
-    Way(name="resets-before", steps=["reset-before-body", "ok"], weight=5),
-    Way(name="never-confirmed", steps=["never-confirm", "ok"], weight=5),
+    Way(name="fails-once", steps=["503", "ok"], weight=10, requests=2),
+    Way(name="resets-after", steps=["reset-after-body"], weight=5, requests=2),
+    Way(name="resets-before", steps=["reset-before-body", "ok"], weight=5, requests=2),
+    Way(name="never-confirmed", steps=["never-confirm", "ok"], weight=5, requests=2),
     Way(name="refused", steps=["413"], weight=5, ends_well=False),
 )
 

@@ -30,6 +30,16 @@ def test_state_comes_back_equal(backend: Backend, state: CircuitState) -> None:
     assert backend.storage.circuits.load("other") == Closed()
 
 
+def test_many_states_are_loaded_in_order(backend: Backend) -> None:
+    """Each partner's state stands in its place; no partner, no state."""
+    circuits = backend.storage.circuits
+    circuits.compare_and_set("acme", Closed(), OPEN)
+
+    assert circuits.load_many(["other", "acme"]) == [Closed(), OPEN]
+    assert circuits.load_many(["acme"]) == [OPEN]
+    assert circuits.load_many([]) == []
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_closed_circuit_may_follow_any_state(backend: Backend, state: CircuitState) -> None:
     """A circuit that closes is as good as new."""

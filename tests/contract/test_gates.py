@@ -49,6 +49,28 @@ def test_a_place_that_is_left_is_free(backend: Backend) -> None:
     assert [gates.enter("acme", token, TWO_AT_ONCE) for token in "cd"] == [None, FULL]
 
 
+def test_many_enter_in_order(backend: Backend) -> None:
+    """Each is answered as alone, partners side by side; nobody asks, nobody is answered."""
+    gates = backend.storage.gates
+    entries = [("acme", "a", TWO_AT_ONCE), ("other", "b", OPEN), ("acme", "c", TWO_AT_ONCE), ("acme", "d", TWO_AT_ONCE)]
+
+    assert gates.enter_many(entries) == [None, None, None, FULL]
+    assert gates.enter_many([]) == []
+
+
+def test_many_places_are_left_at_once(backend: Backend) -> None:
+    """Every named place is free again, and leaving none changes nothing."""
+    gates = backend.storage.gates
+    gates.enter_many([("acme", token, TWO_AT_ONCE) for token in "ab"])
+
+    gates.leave("acme")
+    still_full = gates.enter("acme", "c", TWO_AT_ONCE)
+    gates.leave("acme", "a", "b", "stranger")
+
+    assert still_full == FULL
+    assert gates.enter_many([("acme", token, TWO_AT_ONCE) for token in "de"]) == [None, None]
+
+
 def test_a_place_that_is_not_left_is_given_up(backend: Backend) -> None:
     """The place of a worker that died is free again after the entry's lease, and not before."""
     gates = backend.storage.gates

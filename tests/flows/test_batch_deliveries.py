@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from reliability import circuit, delivery
 from reliability.delivery import (
@@ -200,16 +201,68 @@ def test_an_open_circuit_stops_the_rest_of_a_batch(backend: Backend, make: Calla
     assert batch.report.counts["deferred"] == 40 - len(scene.hook.sent) >= 24
 
 
-def test_a_store_that_is_away_at_the_gate_defers_its_delivery_alone(backend: Backend) -> None:
-    """Nothing was sent, no attempt is spent, and the others go out."""
+def test_a_store_that_is_away_at_the_gate_defers_what_was_about_to_begin(backend: Backend) -> None:
+    """Nothing of it was sent, no attempt is spent, and what begins later goes out."""
     scene = Scene(backend, AsyncHook())
-    circuits: Any = Flaky(scene.bench.storage.circuits, "load", 1)
+    circuits: Any = Flaky(scene.bench.storage.circuits, "load_many", 1)
     scene.bench.storage = replace(scene.bench.storage, circuits=circuits)
+
+    batch = scene.run(scene.admit("a", "b", "c", "d", "e", "f"))
+
+    assert sorted(scene.hook.sent) == ["e", "f"]
+    assert batch.report.counts == {"confirmed": 2, "deferred": 4}
+    assert {(wake.attempt, wake.delay_ms) for wake in scene.bench.after.woken} == {(0, 5_000)}
+
+
+def test_the_circuit_hears_every_delivery_of_a_batch(backend: Backend) -> None:
+    """Failures that end together count one by one, and a success among them ends their row."""
+    scene = Scene(backend, ManyHook({"a": Indeterminate(), "b": Indeterminate(), "d": Indeterminate()}))
+
+    scene.run(scene.admit("a", "b", "c", "d"))
+
+    assert scene.bench.storage.circuits.load("acme") == circuit.Closed(consecutive_failures=1)
+
+
+def test_a_batch_that_opens_the_circuit_tells_so_once(backend: Backend) -> None:
+    """However many fail together, there is one incident."""
+    names = [f"m-{number}" for number in range(8)]
+    scene = Scene(backend, ManyHook({name: Indeterminate() for name in names}))
+
+    with structlog.testing.capture_logs() as lines:
+        scene.run(scene.admit(*names))
+
+    assert [line["event"] for line in lines].count("incident.opened") == 1
+    assert isinstance(scene.bench.storage.circuits.load("acme"), circuit.Open)
+
+
+def test_each_partner_of_a_batch_has_its_own_gate(backend: Backend) -> None:
+    """One partner's open circuit holds back its own deliveries and nobody else's."""
+    scene = Scene(backend, ManyHook())
+    opened = circuit.Open(opened_at_ms=NOW_MS, probe_at_ms=NOW_MS + 60_000)
+    assert scene.bench.storage.circuits.compare_and_set("down", circuit.Closed(), opened)
+    jobs = [
+        job
+        for pair in zip(scene.admit("a", "b"), scene.admit("c", "d", partner_id="down"), strict=True)
+        for job in pair
+    ]
+
+    batch = scene.run(jobs)
+
+    assert sorted(scene.hook.sent) == ["a", "b"]
+    assert batch.report.counts == {"confirmed": 2, "deferred": 2}
+
+
+def test_one_delivery_of_a_batch_probes(backend: Backend) -> None:
+    """A circuit whose time to probe has come lets one delivery of the batch through; the others wait."""
+    scene = Scene(backend, ManyHook({"b": Indeterminate()}))
+    due = circuit.Open(opened_at_ms=NOW_MS - 60_000, probe_at_ms=NOW_MS - 1)
+    assert scene.bench.storage.circuits.compare_and_set("acme", circuit.Closed(), due)
 
     batch = scene.run(scene.admit("a", "b", "c"))
 
-    assert scene.hook.sent == ["b", "c"]
-    assert batch.report.counts == {"confirmed": 2, "deferred": 1}
+    assert scene.hook.sent == ["a"]
+    assert batch.report.counts == {"confirmed": 1, "deferred": 2}
+    assert scene.bench.storage.circuits.load("acme") == circuit.Closed()
 
 
 def test_no_more_are_on_their_way_than_may_be(backend: Backend) -> None:

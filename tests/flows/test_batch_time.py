@@ -54,6 +54,7 @@ def test_claimed_jobs_that_did_not_begin_in_time_spend_no_attempt(backend: Backe
     batch = bench.run(Hook({names(1)[0]: slow}), wanted)
 
     assert batch.report.counts == {"settled": 1, "deferred": 9}
+    assert bench.batch.paces[JobKind.SETTLEMENT].size == 1
     assert sorted(bench.after.woken, key=lambda wake: wake.job_id) == [Wake(name, 0, 0) for name in names(10)[1:]]
     assert all(bench.row(name).attempt == 0 for name in names(10)[1:])
 
@@ -164,6 +165,17 @@ class HangingHook(AsyncHook):
         self.asked.append(observation.receipt_id)
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
+
+
+def test_a_time_limit_puts_nothing_more_on_the_loop(backend: Backend) -> None:
+    """What waits for a place on the loop is given back with no attempt spent."""
+    bench, hook = Bench(backend, concurrency=2), HangingHook()
+    bench.monotonic_ms = InterruptingClock(lambda: len(hook.asked) == 2)
+
+    batch = bench.run(hook, bench.admit("a", "b", "c", "d"))
+
+    assert hook.asked == ["a", "b"]
+    assert batch.report.counts == {"retried": 2, "deferred": 2}
 
 
 def test_a_time_limit_cancels_what_is_on_the_loop(backend: Backend) -> None:

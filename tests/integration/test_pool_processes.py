@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.support.operator import Operator
+from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, poll
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
@@ -39,6 +40,23 @@ def test_a_late_soft_limit_leaves_an_idle_process_alone(operator: Operator, redi
 
         assert worker.children() == children
         assert operator.storage.jobs.get("after") is None
+
+
+def test_a_process_that_dies_before_the_first_message_is_replaced(tmp_path: Path) -> None:
+    """A pool process is killed while its worker waits for its server: the worker begins with another one."""
+    server = RedisServer(tmp_path / "redis")
+    server.start()
+    with server.down():
+        worker = WorkerProcess(tmp_path / "w1", server.url).start()
+        poll(lambda: worker.health() is not None and len(worker.children()) == 2, LIMIT_S, "the worker to wait")
+        os.kill(worker.children()[0], signal.SIGKILL)
+
+    worker.wait_until_ready()
+
+    poll(lambda: len(worker.children()) == 2, LIMIT_S, "another process to take its place")
+    assert worker.is_running
+    worker.kill()
+    server.kill()
 
 
 def test_idle_processes_leave_with_their_worker(redis_url: str, tmp_path: Path) -> None:

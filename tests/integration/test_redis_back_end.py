@@ -153,3 +153,14 @@ def test_dedup_mark_stays_small(stores: bundle.Storage, raw: Any) -> None:
     assert left == {mark, KEYS.of(Key.COUNTS, JobKind.SETTLEMENT), KEYS.of(Key.WATERMARKS)}
     assert raw.memory_usage(mark) <= 120
     assert 172_700 < raw.ttl(mark) <= 172_800
+
+
+def test_jobs_that_ended_leave_their_mark_alone(stores: bundle.Storage, raw: Any) -> None:
+    """Of a job that ended well, alone or in a batch, neither row nor payload stays on the server."""
+    stores.jobs.admit_many([builders.job(name) for name in ("a", "b", "c")])
+    stores.jobs.record(builders.claimed(stores.jobs, "a"), SETTLED)
+    stores.jobs.record_many([(builders.claimed(stores.jobs, name), SETTLED) for name in ("b", "c")])
+
+    kept = {key.decode() for key in raw.scan_iter(f"{backends.NAMESPACE}*:[abc]")}
+
+    assert kept == {f"{backends.NAMESPACE}seen:{name}" for name in "abc"}

@@ -12,6 +12,7 @@ import pytest
 from reliability.circuit import Closed
 from reliability.errors import StorageUnavailableError
 from storage import bundle, redis_client
+from storage.gates import GateLimits
 from storage.jobs import (
     Admitted,
     Await,
@@ -76,6 +77,8 @@ def operations(stores: bundle.Storage, claim: Claim) -> dict[str, Callable[[], o
         "escalate": lambda: queue.escalate("key", builders.indeterminate()),
         "reconciliation counts": queue.counts,
         "first_seen": lambda: stores.dedup.first_seen("key"),
+        "circuit load many": lambda: stores.circuits.load_many(["acme", "other"]),
+        "gate enter many": lambda: stores.gates.enter_many([("acme", token, GateLimits()) for token in "ab"]),
         "circuit load": lambda: stores.circuits.load("acme"),
         "circuit set": lambda: stores.circuits.compare_and_set("acme", Closed(), Closed(consecutive_failures=1)),
     }

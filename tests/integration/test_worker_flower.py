@@ -66,7 +66,7 @@ def _state(flower: Flower, task_id: str) -> str:
 
 def test_strangers_see_nothing(flower: Flower) -> None:
     """Without the password every page and every command is refused; with it the commands are refused as well."""
-    pages = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/workers")
+    pages = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/workers", "/metrics", "/healthcheck")
 
     without = {flower.get(path, user=None)[0] for path in pages}
     wrong = {flower.get(path, user="operator:guess")[0] for path in pages}

@@ -1,16 +1,21 @@
 """Workers and their partner file: refused at the start, read again on SIGHUP, and a partner's end heeded by all."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from reliability.receipt import Verdict
+from tasks import names, publishing
 from tests.support import exchange, partner_file
 from tests.support.exchange import Exchange
 from tests.support.partner import SCRIPT
 from tests.support.worker_process import WorkerProcess, poll
+from worker.simulators.partner_receipts import signed_receipt
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
 
@@ -177,3 +182,30 @@ def test_doctor_finds_what_is_wrong_with_the_file(deployment: Exchange) -> None:
     assert len(findings) == 1
     assert "typo: expected no such field" in findings[0]
     assert whole["safe"] is True
+
+
+def test_receipts_that_come_as_messages(deployment: Exchange) -> None:
+    """A signed one ends its delivery, a forged one and one of an unknown delivery change nothing and are kept."""
+    write(deployment, "never-confirm", "accepts_pending = true")
+    deployment.worker(concurrency=1).wait_until_ready()
+    deployment.send("msg-1", "msg-2")
+    poll(lambda: sum(deployment.storage.reconciliation.counts().values()) == 2, LIMIT_S, "both to wait")
+
+    for message_id, secret in (
+        ("msg-1", partner_file.SECRET),
+        ("msg-2", partner_file.NEXT_SECRET),
+        ("msg-3", partner_file.SECRET),
+    ):
+        receipt = signed_receipt(Verdict.CONFIRMED, "acme", message_id, secret, datetime.now(UTC))
+        arguments = {"signed": json.loads(receipt.to_json())}
+        deployment.operator.app.send_task(
+            names.CONFIRM_DELIVERY, kwargs=arguments, queue=names.DELIVERY_QUEUE, **publishing.NO_LIMITS
+        )
+    poll(lambda: deployment.storage.quarantine.counts().entries == 2, LIMIT_S, "two receipts to be set aside")
+    poll(lambda: deployment.storage.jobs.get("delivery:acme:msg-1") is None, LIMIT_S, "one delivery to end")
+
+    reasons = {entry.reason for entry in deployment.storage.quarantine.list(10)}
+    assert reasons == {"invalid_message:signed.headers", "invalid_message:receipt_unknown"}
+    assert deployment.storage.jobs.get("delivery:acme:msg-2") is not None
+    assert len(deployment.events("reconciliation.reconciled")) == 1
+    assert len(deployment.events("receipt.unknown")) == 1

@@ -1,5 +1,6 @@
 """A worker refuses to start on what would lose jobs, with exit code 2 and the sentence that says what to change."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,25 @@ def test_settings_that_cannot_be_used_are_refused(tmp_path: Path, environ: dict[
     assert exit_code == 2
     assert named in worker.log_text()
     assert "Traceback" not in worker.log_text()
+
+
+@pytest.fixture(scope="module")
+def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a Redis Cluster of one node that has every slot."""
+    options = {"cluster-enabled": "yes", "databases": "1"}
+    with servers.RedisServer(tmp_path_factory.mktemp("cluster"), options=options) as server:
+        with server.client() as client:
+            client.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16_383)
+        yield server.url
+
+
+@pytest.mark.parametrize("setting", ["CHIO_REDIS_URL", "CHIO_BROKER_URL"])
+def test_a_cluster_is_refused(setting: str, cluster_url: str, redis_url: str, tmp_path: Path) -> None:
+    """A worker whose ledger or broker is a Redis Cluster ends with code 2 and one sentence that says so."""
+    environ = {"CHIO_REDIS_URL": redis_url, setting: cluster_url}
+    worker = WorkerProcess(tmp_path / "w1", redis_url, environ=environ)
+
+    exit_code = worker.start().wait(LIMIT_S)
+
+    assert exit_code == 2
+    assert f"{setting} is a Redis Cluster, which neither ledger nor broker can use" in worker.log_text()

@@ -19,10 +19,10 @@ class Orders:
         """Return what arms a process."""
         return {ORDERS_VARIABLE: str(self.path)}
 
-    def give(self, point: CrashPoint, number: int = 1, *, whole_worker: bool = False) -> None:
-        """Order whoever reaches the point first to die there."""
+    def give(self, point: CrashPoint, *, times: int = 1, whole_worker: bool = False) -> None:
+        """Order whoever reaches the point first to die there, and so many in all."""
         draft = self.path.with_suffix(".new")
-        draft.write_text(Order(point=point, number=number, whole_worker=whole_worker).to_text(), encoding="ascii")
+        draft.write_text(Order(point=point, times=times, whole_worker=whole_worker).to_text(), encoding="ascii")
         draft.replace(self.path)
 
     def wait_until_obeyed(self) -> None:

@@ -27,6 +27,7 @@ SAFE = {
     "task_create_missing_queues": False,
     "task_ignore_result": True,
     "result_backend": None,
+    "result_expires": None,
     "accept_content": ["json"],
     "worker_consumer": "worker.consumer:QuarantiningConsumer",
     "worker_send_task_events": False,

@@ -54,6 +54,16 @@ def test_an_armed_process_dies_at_the_ordered_pass_and_takes_the_order_along(tmp
     assert not orders.exists()
 
 
+def test_an_order_for_two_is_obeyed_twice(tmp_path: Path) -> None:
+    """Two processes die of it, one after the other, and the third lives."""
+    orders = tmp_path / "orders"
+    orders.write_text(Order(point=CrashPoint.AFTER_CLAIM, times=2).to_text(), encoding="ascii")
+
+    codes = [run(REACH_TWICE, tmp_path, **{ORDERS_VARIABLE: str(orders)}).returncode for _ in range(3)]
+
+    assert codes == [-9, -9, 0]
+
+
 def test_an_order_for_another_point_is_left_alone(tmp_path: Path) -> None:
     """A process passes the points that no order names, and leaves the order to others."""
     orders = tmp_path / "orders"
@@ -67,7 +77,7 @@ def test_an_order_for_another_point_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "order",
-    [Order(point=CrashPoint.AFTER_HOOK), Order(point=CrashPoint.PUMP_AFTER_TAKE, number=3, whole_worker=True)],
+    [Order(point=CrashPoint.AFTER_HOOK), Order(point=CrashPoint.PUMP_AFTER_TAKE, number=3, times=2, whole_worker=True)],
     ids=lambda order: order.to_text(),
 )
 def test_an_order_is_read_as_it_was_written(order: Order) -> None:

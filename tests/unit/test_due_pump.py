@@ -166,7 +166,7 @@ def test_jobs_of_two_kinds_share_no_message() -> None:
     bench = Bench(pack=10)
     for name in "ab":
         bench.park(name, 1)
-    delivery = builders.admitted_and_claimed(bench.storage.jobs, builders.delivery_job())
+    delivery = builders.admitted_and_claimed(bench.storage.jobs, builders.delivery_job(queue="settlement"))
     bench.storage.jobs.record(delivery, Reschedule(attempt=1, delay_ms=1, publishes=False))
     bench.clock.advance(10)
 

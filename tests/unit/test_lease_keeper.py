@@ -43,6 +43,22 @@ def test_a_held_claim_is_renewed() -> None:
     assert bench.lease_until_ms() == bench.clock.now_ms() + LEASE_MS
 
 
+def test_many_claims_are_renewed_together() -> None:
+    """All claims of batches are extended while their block runs, more than one exchange takes, and let go after."""
+    bench = Bench()
+    claims = [bench.claim(f"rcpt-{number}") for number in range(1_100)]
+
+    with bench.keeper.keep(*claims):
+        bench.clock.advance(5_000)
+        bench.keeper.renew()
+    renewed = {bench.lease_until_ms(claim.job_id) for claim in claims}
+    bench.clock.advance(1_000)
+    bench.keeper.renew()
+
+    assert renewed == {bench.clock.now_ms() - 1_000 + LEASE_MS}
+    assert {bench.lease_until_ms(claim.job_id) for claim in claims} == renewed
+
+
 def test_a_claim_is_let_go_with_its_block() -> None:
     """After the block the lease is left to run out."""
     bench = Bench()

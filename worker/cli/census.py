@@ -26,6 +26,8 @@ class Census:
     quarantine: QuarantineCounts
     dead_letters: int
     dead_letter_feed_owed: int
+    #: How many outcomes wait on this host's disk for the ledger.
+    spooled: int = 0
 
     @property
     def is_balanced(self) -> bool:
@@ -41,6 +43,7 @@ class Census:
             "reconciliation": dict(self.reconciliation),
             "quarantine": dataclasses.asdict(self.quarantine),
             "dead_letters": {"stored": self.dead_letters, "feed_owed": self.dead_letter_feed_owed},
+            "spooled_here": self.spooled,
         }
 
     def to_tables(self) -> Group:
@@ -50,6 +53,7 @@ class Census:
             "dead-letter feed owed": self.dead_letter_feed_owed,
             "quarantined messages": self.quarantine.entries,
             "quarantined messages dropped for room": self.quarantine.dropped,
+            "outcomes that wait on this host's disk": self.spooled,
             **{f"reconciliation: {reason}": count for reason, count in self.reconciliation.items()},
         }
         return Group(
@@ -59,9 +63,9 @@ class Census:
         )
 
 
-def take(storage: Storage) -> Census:
+def take(storage: Storage, spooled: int = 0) -> Census:
     """
-    Look once.
+    Look once; what this host has spooled is told by the caller.
 
     Raises:
         StorageUnavailableError: The store did not answer.
@@ -73,6 +77,7 @@ def take(storage: Storage) -> Census:
         reconciliation=storage.reconciliation.counts(),
         quarantine=storage.quarantine.counts(),
         dead_letters=storage.dead_letters.count(),
+        spooled=spooled,
         dead_letter_feed_owed=storage.dead_letters.unpublished_count(),
     )
 

@@ -36,6 +36,10 @@ class Station:
     settings: Settings
     storage: Storage
 
+    def spooled(self) -> int:
+        """Count the outcomes that wait on this host's disk for the ledger."""
+        return len(bootstrap.outcome_spool_of(self.settings))
+
     def settlement_intake(self) -> Intake:
         """Return what takes lines with observations in."""
         return Intake(

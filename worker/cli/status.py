@@ -23,9 +23,9 @@ def status(
 
     with station.opened() as here:
         if watch:
-            watching.watch(lambda: census.take(here.storage), interval_s, as_json=as_json)
+            watching.watch(lambda: census.take(here.storage, here.spooled()), interval_s, as_json=as_json)
             raise typer.Exit(options.EXIT_FINE)
-        found = census.take(here.storage)
+        found = census.take(here.storage, here.spooled())
     if as_json:
         output.document(found.to_json())
     else:

@@ -1,0 +1,29 @@
+"""`chio-worker status` shows what waits on this host's disk."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.jobs import FinishedAs
+from tasks import steps
+from tasks.recording import Outcome
+from tests.support import claims
+from tests.support.cli import command_line
+from worker import bootstrap
+from worker.settings import Settings
+
+
+def test_status_counts_spooled_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An outcome that waits for the ledger is counted, in the document and in the table."""
+    monkeypatch.setenv("CHIO_DATA_DIR", str(tmp_path))
+    spool = bootstrap.outcome_spool_of(Settings.load())
+    spool.keep(Outcome(claims.settlement_claim(), steps.Done(finished_as=FinishedAs.SETTLED)))
+    capsys.readouterr()  # The spool's own line in the log.
+    line = command_line(monkeypatch, capsys)
+
+    document, table = line.run("status", "--json"), line.run("status")
+
+    assert document.document["spooled_here"] == 1
+    assert "outcomes that wait on this host's disk" in table.out
