@@ -1,10 +1,9 @@
 """
 What happens to one pool process stays with it: neither a late signal nor an early death ends the worker.
 
-Celery sends the soft time limit late when its main loop stood still, as it does while it reconnects. In an idle process
-it would end the process; in one that hands in a result it would cut the message in two, and the main process ends over
-what it then reads. So between two attempts the signal is ignored. And Celery gives up on a worker of which one process
-died before its first message, while it waited for a server; here that process is replaced like any other.
+Celery sends the soft time limit late when its main loop stood still, as it does while it reconnects; between two
+attempts it is ignored here, or it would end an idle process, or cut what a process hands in. And Celery gives up on a
+worker of which one process died before its first message; here that process is replaced like any other.
 """
 
 import signal
@@ -12,6 +11,8 @@ from typing import Any, Final
 
 from billiard import pool
 from celery import bootsteps, signals
+
+from worker import brief_errors
 
 _SIGNAL: Final = pool.SIG_SOFT_TIMEOUT
 
@@ -28,6 +29,7 @@ class PatientStart(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery shi
 
 def guard_process() -> None:
     """Begin in a new pool process."""
+    brief_errors.install()
     if _SIGNAL is None:
         return
     # Receivers are called with arguments nobody here needs.

@@ -40,6 +40,7 @@ class Site:
     @contextmanager
     def stream(self) -> Iterator[None]:
         """Have jobs under way around the block, and see that the same worker ends each with one effect."""
+        self.bring_up()
         receipts = [f"fault-{next(_numbers)}" for _ in range(40)]
         self.fleet.enqueue(*receipts[:20], tool="rail.fail-once")
         yield
@@ -50,6 +51,12 @@ class Site:
         assert [self.fleet.effects(receipt) for receipt in receipts] == [1] * 40
         assert self.fleet.rail.tally().keys_with_differing_bodies == []
         assert self.fleet.is_balanced()
+
+    def bring_up(self) -> None:
+        """Start the server if it is down, so that each test of this file can run alone."""
+        if not self.server.is_running:
+            self.server.start()
+            poll(lambda: is_ready(self.worker), fleets.LIMIT_S, "the worker to be ready")
 
     def wait_until_not_ready(self) -> None:
         """Wait until the worker says that it is not ready."""
@@ -110,6 +117,7 @@ def test_a_crash_of_the_server_loses_nothing(site: Site) -> None:
 
 def test_an_outcome_that_could_not_be_recorded_is_recorded_later(site: Site) -> None:
     """The server dies while a hook runs and stays away past the lease: the effect counts and no attempt is repeated."""
+    site.bring_up()
     receipt, retried = f"spooled-{next(_numbers)}", site.fleet.counts().retried
     site.fleet.enqueue(receipt, tool="rail.slow-1")
     poll(lambda: site.fleet.requests(receipt) == 1, fleets.LIMIT_S, "the hook to run")

@@ -5,9 +5,7 @@ Each test gets containers of its own on a network of its own, and a simulated ra
 """
 
 import itertools
-import json
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,13 +18,17 @@ from pytest_celery.fixtures.worker import celery_worker as celery_worker  # noqa
 from pytest_docker_tools import container, fxtr
 from pytest_docker_tools.wrappers import Container
 
-from tests.support import engine, fleet
+from tests.support import engine, fleet, partner_file
 from tests.support.operator import Operator
+from worker.simulators import effect_log, partner_log
+from worker.simulators.effect_log import Tally
 
-_RAIL_PORT: Final = "8099/tcp"
-_PARTNER_PORT: Final = "8098/tcp"
+FLOWER_USER: Final = "operator:pass-of-the-operator"
+#: Every address of a container, which has none but those of its network.
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # of a container
+_RAIL_LOG: Final = "/run/chio/rail.jsonl"
+_PARTNER_LOG: Final = "/run/chio/partner.jsonl"
 _IN_MEMORY: Final = {"/run/chio": "uid=10001,gid=10001,mode=700", "/tmp": "size=64m"}
-_SECRET: Final = "whsec_c2VjcmV0LW9mLXRoZS10ZXN0cy1hbG9uZQ=="
 _numbers = itertools.count()
 
 
@@ -87,20 +89,18 @@ def default_redis_backend_command() -> list[str]:
     return _REDIS
 
 
-_REDIS: Final = ["redis-server", *"--bind * --protected-mode no --dir /data --appendonly yes".split()]
+_REDIS: Final = ["redis-server", *["--bind", "*", "--protected-mode", "no", "--dir", "/data", "--appendonly", "yes"]]
 
 rail = container(
     image=engine.WORKER,
-    command=["chio-worker", *"simulate rail --host 0.0.0.0 --port 8099 --log /run/chio/rail.jsonl".split()],
-    ports={_RAIL_PORT: None},
+    command=["chio-worker", *["simulate", "rail", "--host", ANY_ADDRESS, "--port", "8099"], "--log", _RAIL_LOG],
     network="{default_pytest_celery_network.name}",
     read_only=True,
     tmpfs=_IN_MEMORY,
 )
 partner = container(
     image=engine.WORKER,
-    command=["chio-worker", *"simulate partner --host 0.0.0.0 --port 8098 --log /run/chio/partner.jsonl".split()],
-    ports={_PARTNER_PORT: None},
+    command=["chio-worker", *["simulate", "partner", "--host", ANY_ADDRESS, "--port", "8098"], "--log", _PARTNER_LOG],
     network="{default_pytest_celery_network.name}",
     read_only=True,
     tmpfs=_IN_MEMORY,
@@ -142,10 +142,11 @@ def partners_file(tmp_path: Path, partner: Container) -> Path:
     path.write_text(
         f"""
 [partners.acme]
-url = "http://{_name(partner)}:8098/p/acme"
+url = "http://{_name(partner)}:8098/p/acme/never-confirm/ok"
 secrets = ["env:ACME_SECRET"]
 deadline_s = 2
-allow_private_networks = ["0.0.0.0/0"]
+allow_plain_http = true
+allow_private_networks = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"]
 status_rules = {{ "202" = "accepted_pending_verification" }}
 """
     )
@@ -171,17 +172,14 @@ def default_worker_env(celery_worker_cluster_config: Mapping[str, Any], rail: Co
         "CHIO_BROKER_URL": broker,
         "CHIO_RAIL_URL": f"http://{_name(rail)}:8099/settle",
         "CHIO_PARTNERS_FILE": "/etc/chio/partners.toml",
-        "ACME_SECRET": _SECRET,
+        **partner_file.ENVIRON,
     }
 
 
 @pytest.fixture
 def flower_env(default_worker_env: dict[str, str]) -> dict[str, str]:
     """Put Flower behind a log-in, on every address of its container."""
-    return {**default_worker_env, "CHIO_FLOWER_ADDRESS": "0.0.0.0", "CHIO_FLOWER_BASIC_AUTH": FLOWER_USER}
-
-
-FLOWER_USER: Final = "operator:pass-of-the-operator"
+    return {**default_worker_env, "CHIO_FLOWER_ADDRESS": ANY_ADDRESS, "CHIO_FLOWER_BASIC_AUTH": FLOWER_USER}
 
 
 @dataclass(kw_only=True)
@@ -190,6 +188,7 @@ class Stack:
 
     setup: CeleryTestSetup
     rail: Container
+    partner: Container
     directory: Path
     partners_file: Path
 
@@ -208,16 +207,28 @@ class Stack:
         folder = self.directory / f"operator-{next(_numbers)}"
         return Operator(self.ledger_url, folder, broker_url=self.broker_url)
 
-    def effects(self) -> dict[str, int]:
-        """Ask the rail how many effects there are by key."""
-        return _counted(self.rail)
+    def settled(self) -> Tally:
+        """Read what the rail did so far."""
+        return effect_log.tally(effect_log.read(self._copied(self.rail, _RAIL_LOG)))
+
+    def delivered(self) -> Tally:
+        """Read what the partner did so far."""
+        return partner_log.tally(partner_log.read(self._copied(self.partner, _PARTNER_LOG)))
+
+    def _copied(self, made: Container, path: str) -> Path:
+        code, content = made.exec_run(["cat", path])
+        copy = self.directory / Path(path).name
+        copy.write_bytes(content if code == 0 else b"")
+        return copy
 
 
 @pytest.fixture
-def stack(celery_setup: CeleryTestSetup, rail: Container, partners_file: Path, tmp_path: Path) -> Iterator[Stack]:
+def stack(
+    celery_setup: CeleryTestSetup, rail: Container, partner: Container, partners_file: Path, tmp_path: Path
+) -> Stack:
     """Run ledger, broker, worker, rail and partner in containers; every one of them is ready."""
     assert celery_setup.ready(docker=True)
-    yield Stack(setup=celery_setup, rail=rail, directory=tmp_path, partners_file=partners_file)
+    return Stack(setup=celery_setup, rail=rail, partner=partner, directory=tmp_path, partners_file=partners_file)
 
 
 def _name(made: Container) -> str:
@@ -226,11 +237,6 @@ def _name(made: Container) -> str:
 
 def _outside(made: Any) -> str:
     made.reload()
-    return str(made.celeryconfig["host_url"]).replace("localhost", "127.0.0.1")
-
-
-def _counted(made: Container) -> dict[str, int]:
-    address, port = made.get_addr(_RAIL_PORT)
-    with urllib.request.urlopen(f"http://{address}:{port}/__stats", timeout=10) as answer:
-        stats: dict[str, Any] = json.load(answer)
-    return stats
+    ((inside, _),) = made.ports.items()
+    address, port = made.get_addr(inside)
+    return f"{made.prefix()}{address}:{port}/{made.vhost}"

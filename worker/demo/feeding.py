@@ -27,7 +27,7 @@ class Feed:
     def of(cls, processes: Processes, what: str, file: Path) -> "Feed":
         """Start to feed a file of settlements, deliveries or receipts."""
         arguments = stack.command("enqueue", what, str(file), "--json")
-        return cls(processes, processes.start(f"enqueue-{what}", arguments))
+        return cls(processes, processes.start(f"enqueue-{what}", arguments, _FINE))
 
     @property
     def counted(self) -> Mapping[str, Any] | None:

@@ -29,6 +29,8 @@ class Child:
     def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.name = name
         self.log = log
+        #: Codes with which it may end by itself at any time; none for a program that is to run until the end.
+        self.may_end_with: frozenset[int] = frozenset()
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  # the project's own programs
                 arguments,
@@ -83,9 +85,10 @@ class Processes:
         self.environment = dict(environment)
         self._children: list[Child] = []
 
-    def start(self, name: str, arguments: Sequence[str]) -> Child:
+    def start(self, name: str, arguments: Sequence[str], may_end_with: frozenset[int] = frozenset()) -> Child:
         """Start a program; its output goes to `<name>.log` in the folder."""
         child = Child(name, arguments, self.environment, self.folder / f"{name}.log")
+        child.may_end_with = may_end_with
         self._children.append(child)
         return child
 
@@ -111,14 +114,14 @@ class Processes:
 
     def check(self) -> None:
         """
-        Check that every child still runs; one that ends by itself is taken out with `finished` before.
+        Check that every child still runs, or has ended as it may.
 
         Raises:
             ChioError: Naming the one that ended, with the end of its log.
 
         """
         for child in self._children:
-            if child.exit_code is not None:
+            if child.exit_code is not None and child.exit_code not in child.may_end_with:
                 last = "\n".join(child.written().splitlines()[-_SHOWN_LOG_LINES:])
                 raise ChioError(f"{child.name} ended by itself with code {child.exit_code}; it wrote last:\n{last}")
 
