@@ -65,6 +65,8 @@ TELLING: Final = {
     ("threads", At.AFTER_RETRY_PUBLISH),
     ("prefork", At.AFTER_HOOK),
 }
+#: Batches die at these without being asked for the full table.
+IN_A_BATCH: Final = {At.AFTER_CLAIM, At.AFTER_HOOK, At.AFTER_RECORD, At.AFTER_RETRY_PUBLISH}
 WORKER_CASES: Final = [
     (pool, case) for pool in ("prefork", "threads") for case in CASES if FULL or (pool, case.at) in TELLING
 ]
@@ -101,6 +103,26 @@ def test_a_worker_that_dies_costs_at_most_its_attempts(crew: Crew, pool: str, ca
     assert not worker.is_running
     assert retried == case.retried
     check(crew, receipt, case)
+
+
+@pytest.mark.parametrize("crew", BROKERS if FULL else [ON_REDIS], indirect=True)
+@pytest.mark.parametrize("case", [case for case in CASES if FULL or case.at in IN_A_BATCH], ids=str)
+def test_a_batch_that_dies_costs_each_job_at_most_its_attempt(crew: Crew, case: Case) -> None:
+    """A pool process is killed at any point of a batch of five: each of the jobs ends as it would have."""
+    crew.on("prefork")
+    receipts = [f"batch-{case}-{number}" for number in range(5)]
+    before = crew.fleet.counts().retried
+    crew.orders.give(case.at)
+
+    crew.fleet.enqueue(*receipts, tool=case.tool, batch_size=5)
+
+    crew.orders.wait_until_obeyed()
+    crew.fleet.wait_until_idle()
+    assert {crew.fleet.effects(receipt) for receipt in receipts} == {1 if case.settled else 0}
+    assert max(crew.fleet.requests(receipt) for receipt in receipts) <= case.requests
+    assert crew.fleet.counts().retried - before <= 5 * max(case.retried, case.requests - 1)
+    assert crew.fleet.rail.tally().keys_with_differing_bodies == []
+    assert crew.fleet.is_balanced()
 
 
 def kill_and_wait(crew: Crew, receipt: str, case: Case, whole_worker_of: str = "") -> int:

@@ -1,28 +1,24 @@
 """
-Faults of messages and workers that plain Celery on Redis gets wrong, each under the name of its row.
+Faults of messages that plain Celery on Redis gets wrong, each under the name of its row; one worker lives through all.
 
 | row | what plain Celery does | here |
 |---|---|---|
 | A1 | runs a long countdown several times | refuses the settings, parks what is longer than a hop |
-| A2 | swallows a job whose worker was killed | one effect, by the next worker |
-| A3 | loses messages with every kill | none lost in six kills |
 | A7 | reconnects for ever over a message without an id | quarantined; `test_worker_poison.py` has every kind |
 | A9 | drops what it cannot read | quarantined with bytes and reason |
 | A10 | stops working behind many countdowns | the next job runs at once |
 | A15 | skips failure hooks when the result store is down | there is none, and the dead letter is written |
-| A19 | never ends, or loses what it runs | ends within its grace, all of it done once |
 | A22 | changes a message from one retry to the next | queue, headers and limits stay |
 | A23 | takes payloads that fill the server | refused at the producer |
 
-A4, A13, A16, A17, A21 and A24 need servers of their own: `test_fault_cases_servers.py`.
+A2, A3 and A19 kill their workers: `test_fault_cases_kills.py`. A4, A13, A16, A17, A21 and A24 need servers of their
+own: `test_fault_cases_servers.py`.
 """
 
 import base64
 import itertools
 import json
-import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -74,13 +70,6 @@ def worker(fleet: Fleet) -> WorkerProcess:
 
 
 @pytest.fixture
-def alone(redis_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    """Run a deployment for one test."""
-    with fleets.running(tmp_path, redis_url) as fleet:
-        yield fleet
-
-
-@pytest.fixture
 def broker(fleet: Fleet) -> Iterator[redis.Redis]:
     """Give a client of the broker."""
     with redis.Redis.from_url(fleet.redis_url) as client:
@@ -112,60 +101,6 @@ def test_a1_a_delay_longer_than_a_hop_runs_once(fleet: Fleet, worker: WorkerProc
     assert worker.is_running
     assert fleet.requests(receipt) == 2
     assert fleet.effects(receipt) == 1
-
-
-def test_a2_a_job_whose_worker_was_killed_is_done_by_the_next(alone: Fleet) -> None:
-    """A worker is killed with all its processes while its hook runs: the next one ends the job, with one effect."""
-    first = alone.worker().wait_until_ready()
-    alone.enqueue("a2", tool="rail.slow-2")
-    poll(lambda: alone.requests("a2") == 1, fleets.LIMIT_S, "the hook to run")
-
-    first.kill_session()
-    alone.worker()
-
-    alone.wait_until_ended("a2")
-    assert alone.effects("a2") == 1
-    assert alone.requests("a2") == 2
-    assert alone.rail.tally().keys_with_differing_bodies == []
-    assert alone.counts().duplicates == 0
-    assert alone.is_balanced()
-
-
-def test_a2_a_hook_whose_worker_was_killed_ends_and_counts(alone: Fleet) -> None:
-    """The worker's main process alone is killed: its pool process records the running attempt, and none is repeated."""
-    first = alone.worker().wait_until_ready()
-    children = first.children()
-    alone.enqueue("a2", tool="rail.slow-1")
-    poll(lambda: alone.requests("a2") == 1, fleets.LIMIT_S, "the hook to run")
-
-    first.kill_main()
-
-    alone.wait_until_ended("a2")
-    assert alone.requests("a2") == 1
-    assert alone.counts().retried == 0
-    poll(lambda: not any(map(psutil.pid_exists, children)), fleets.LIMIT_S, "the pool processes to go")
-
-
-def test_a3_no_job_is_lost_in_six_kills(alone: Fleet) -> None:
-    """A thousand jobs stream through six SIGKILLs of everything the worker is: each ends, each with one effect."""
-    chance = random.Random(3)
-    receipts = [f"a3-{number}" for number in range(1_000)]
-    for number in range(6):
-        worker = alone.worker().wait_until_ready()
-        goal = ended(alone) + chance.randrange(20, 120)
-        alone.enqueue(*receipts[number * 150 : (number + 1) * 150])
-        wait_until_ended(alone, goal)
-        worker.kill_session()
-    alone.worker()
-    alone.enqueue(*receipts[900:])
-
-    alone.wait_until_idle()
-
-    tally = alone.rail.tally()
-    assert {receipt for receipt, effects in tally.effects_per_key.items() if effects == 1} == set(receipts)
-    assert tally.keys_with_several_effects == []
-    assert tally.keys_with_differing_bodies == []
-    assert alone.is_balanced()
 
 
 @IN_ONE_WORKER
@@ -243,25 +178,6 @@ def test_a15_a_dead_letter_needs_no_result_store(fleet: Fleet, worker: WorkerPro
     assert worker.is_running
 
 
-def test_a19_a_deploy_ends_in_time_and_loses_nothing(alone: Fleet) -> None:
-    """SIGTERM with a long hook and three jobs waiting: the worker ends within its grace, the next one does all four."""
-    receipts = [f"a19-{number}" for number in range(4)]
-    first = alone.worker(CHIO_CONCURRENCY="1", CHIO_SOFT_SHUTDOWN_TIMEOUT_S="0").wait_until_ready()
-    alone.enqueue(receipts[0], tool="rail.slow-2")
-    poll(lambda: alone.requests(receipts[0]) == 1, fleets.LIMIT_S, "the long hook to run")
-    alone.enqueue(*receipts[1:])
-
-    first.terminate()
-    code = first.wait(fleets.LIMIT_S)
-    alone.worker()
-
-    alone.wait_until_idle()
-    assert code == 0
-    assert [alone.effects(each) for each in receipts] == [1, 1, 1, 1]
-    assert [alone.requests(each) for each in receipts[1:]] == [1, 1, 1]
-    assert alone.is_balanced()
-
-
 @IN_ONE_WORKER
 def test_a22_a_retry_keeps_what_its_caller_set(
     fleet: Fleet, worker: WorkerProcess, broker: redis.Redis, receipt: str
@@ -296,16 +212,6 @@ def test_a23_a_payload_of_a_megabyte_is_refused_at_the_producer(fleet: Fleet, wo
 
     assert fleet.counts() == before
     assert worker.is_running
-
-
-def ended(fleet: Fleet) -> int:
-    """Count the jobs that ended well."""
-    return sum(fleet.counts().finished.values())
-
-
-def wait_until_ended(fleet: Fleet, count: int) -> None:
-    """Wait until so many jobs have ended well."""
-    poll(lambda: ended(fleet) >= count, fleets.LIMIT_S, f"{count} jobs to end")
 
 
 def quarantined(fleet: Fleet) -> dict[bytes, str]:

@@ -94,7 +94,7 @@ def test_a_killed_worker_is_replaced(stack: Stack) -> None:
         poll(lambda: stack.settled().requests > 0, LIMIT_S, "some hooks to begin")
 
         stack.setup.worker.kill()
-        stack.setup.worker.container.start()
+        stack.setup.worker.restart()
         wait_until_idle(operator)
         counts = operator.storage.jobs.counts(JobKind.SETTLEMENT)
 

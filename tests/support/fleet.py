@@ -83,10 +83,10 @@ class Fleet:
         worker.start()
         return worker
 
-    def enqueue(self, *receipt_ids: str, tool: str = "search.query") -> None:
-        """Admit settlements and wake them, as a producer does."""
+    def enqueue(self, *receipt_ids: str, tool: str = "search.query", batch_size: int = 1) -> None:
+        """Admit settlements and wake them, as a producer does; one message wakes up to `batch_size` of them."""
         jobs = [settlement(receipt_id, tool) for receipt_id in receipt_ids]
-        enqueue.enqueue_many(self.operator.app, self.storage.jobs, jobs)
+        enqueue.enqueue_many(self.operator.app, self.storage.jobs, jobs, batch_size)
 
     def admit(self, *receipt_ids: str, tool: str = "search.query") -> None:
         """Admit settlements and send nothing, as a producer that died does."""

@@ -35,6 +35,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "CHIO_RAIL_DEADLINE_S": "5",
     # Flower shows every task, not only those that come after it has asked for events.
     "CHIO_SEND_TASK_EVENTS": "true",
+    # One message a job, so that Flower shows each receipt by its id.
+    "CHIO_BATCH_SIZE": "1",
 }
 _BIN: Final = Path(sys.executable).parent
 _FLOWER_OPTIONS: Final = Path(__file__).parents[1] / "flowerconfig.py"

@@ -1,0 +1,158 @@
+"""
+The stack of `docker-compose.yml`, end to end: from nothing to healthy, through kills, restarts and a new image.
+
+One stack on Redis for most of it, one on RabbitMQ for its profile; every command of the operator is run inside.
+"""
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.support import compose, engine, fleet
+from tests.support.compose import Project
+from tests.support.worker_process import ROOT, poll
+from worker.simulators.effect_log import LogEntry
+
+pytestmark = [
+    pytest.mark.containers,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("containers"),
+]
+
+LIMIT_S: Final = 90.0
+EXAMPLES: Final = (ROOT / "examples/observations.jsonl").read_bytes()
+#: How many of the file's lines are jobs; the others are duplicates, a conflict and lines that are none.
+JOBS: Final = 927
+SERVICES: Final = ("redis", "worker", "beat", "flower")
+SETTINGS: Final = {
+    **{name: value for name, value in fleet.SHORT.items() if "HOOK" not in name},
+    "CHIO_SOFT_SHUTDOWN_TIMEOUT_S": "5",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Start the stack on Redis, with the simulators."""
+    engine.require()
+    directory = tmp_path_factory.mktemp("compose")
+    with compose.up(directory, "chio-test", profiles=["simulators"], settings=SETTINGS, environ={}) as project:
+        yield project
+
+
+def wait_until_idle(project: Project) -> dict[str, int]:
+    """Wait until no settlement is in flight and return its counts."""
+    found: list[dict[str, int]] = []
+
+    def is_idle() -> bool:
+        found.append(project.command("status")["kinds"]["settlement"])
+        return found[-1]["in_flight"] == 0
+
+    poll(is_idle, LIMIT_S, "every job to end")
+    return found[-1]
+
+
+def enqueue(project: Project, *receipt_ids: str, tool: str = "search.query") -> None:
+    """Enqueue settlements from inside."""
+    lines = [fleet.observation(receipt_id, tool).canonical_json() for receipt_id in receipt_ids]
+    answer = project.command("enqueue", "settlement", "-", stdin=b"\n".join(lines))
+    assert answer["admitted"] == len(receipt_ids)
+
+
+def test_it_is_healthy_from_nothing(project: Project) -> None:
+    """Every container becomes healthy, as no root and on a file system it cannot write, and doctor finds nothing."""
+    project.wait_until_healthy(*SERVICES)
+
+    doctor = project.command("doctor")
+    facts = [compose.inspected(container) for name in SERVICES for container in project.containers(name)]
+    assert (doctor["safe"], doctor["findings"]) == (True, [])
+    assert all(fact["HostConfig"]["ReadonlyRootfs"] for fact in facts)
+    assert {(fact["Config"]["User"] or "0").split(":")[0] for fact in facts} == {"999", "10001"}
+
+
+def test_the_examples_go_through_and_a_killed_worker_changes_nothing(project: Project) -> None:
+    """The demo's file is enqueued, the worker is killed in mid-load and started again: the numbers add up."""
+    answer = project.run("run", "--rm", "-T", "cli", "enqueue", "settlement", "-", "--json", stdin=EXAMPLES)
+    project.run("kill", "-s", "KILL", "worker")
+    project.run("up", "--detach", "--no-build", "worker")
+
+    counts = wait_until_idle(project)
+    assert b'"admitted": 927' in answer or f'"admitted":{JOBS}'.encode() in answer
+    assert counts["admitted"] == counts["settled"] + counts["skipped"] + counts["dead"] == JOBS
+    assert counts["balanced"]
+
+
+@pytest.mark.parametrize("service", ["redis", "worker", "beat", "flower"])
+def test_a_restart_of_any_service_under_load_loses_nothing(project: Project, service: str) -> None:
+    """Jobs are waiting and running while a service restarts: each is settled, with one effect."""
+    receipts = [f"{service}-{number}" for number in range(12)]
+    enqueue(project, *receipts, tool="rail.slow-0.3")
+    project.run("restart", "--timeout", "10", service)
+    project.wait_until_healthy("redis")
+
+    wait_until_idle(project)
+    assert settled(project, service) == dict.fromkeys(receipts, 1)
+
+
+def test_a_new_image_is_rolled_out_without_losing_a_job(project: Project) -> None:
+    """Two workers on a new image take over under load from the one on the old: each job is settled, with one effect."""
+    receipts = [f"rolled-{number}" for number in range(20)]
+    before = set(project.containers("worker"))
+    enqueue(project, *receipts, tool="rail.slow-0.3")
+    subprocess.run(
+        ["docker", "build", "--quiet", "--tag", engine.WORKER, "-"],
+        input=f"FROM {engine.WORKER}\nLABEL rolled=out\n".encode(),
+        env={**os.environ, "DOCKER_BUILDKIT": "0"},
+        check=True,
+        capture_output=True,
+    )
+    project.run("up", "--detach", "--no-build", "--no-deps", "--scale", "worker=2", "worker")
+
+    wait_until_idle(project)
+    after = set(project.containers("worker"))
+    assert (len(after), after & before) == (2, set())
+    assert settled(project, "rolled") == dict.fromkeys(receipts, 1)
+
+
+def test_strangers_get_nothing(project: Project) -> None:
+    """Without a log-in the server answers no command, Flower shows no page, and nothing else listens."""
+    (flower,) = project.containers("flower")
+    asked = """
+import socket, urllib.error, urllib.request
+with socket.create_connection(("redis", 6379), timeout=5) as plain:
+    plain.sendall(b"PING\\r\\nINFO\\r\\nKEYS *\\r\\n")
+    print(plain.recv(1000).decode().split()[0])
+for page in ("/", "/workers", "/api/workers", "/metrics", "/healthcheck"):
+    try:
+        print(urllib.request.urlopen(f"http://flower:5555{page}", timeout=5).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+    answered = subprocess.run(["docker", "exec", flower, "python", "-c", asked], check=True, capture_output=True)
+
+    assert answered.stdout.decode().split() == ["-NOAUTH", *["401"] * 5]
+
+
+@pytest.mark.usefixtures("project")
+def test_the_same_numbers_on_rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """With the profile `rabbitmq` the stack is healthy and the demo's file comes to the same numbers."""
+    directory = tmp_path_factory.mktemp("compose-rabbitmq")
+    environ = {"CHIO_BROKER_URL_FILE": "/run/secrets/broker_url"}
+    profiles = ["simulators", "rabbitmq"]
+    with compose.up(directory, "chio-test-rmq", profiles=profiles, settings=SETTINGS, environ=environ) as project:
+        project.wait_until_healthy("rabbitmq", *SERVICES)
+        project.run("run", "--rm", "-T", "cli", "enqueue", "settlement", "-", "--json", stdin=EXAMPLES)
+        counts = wait_until_idle(project)
+
+    assert counts["admitted"] == counts["settled"] + counts["skipped"] + counts["dead"] == JOBS
+
+
+def settled(project: Project, prefix: str) -> dict[str, int]:
+    """Return how many effects the rail carried out for each receipt that begins so."""
+    (rail,) = project.containers("rail")
+    ran = subprocess.run(["docker", "exec", rail, "cat", "/run/chio/rail.jsonl"], check=True, capture_output=True)
+    entries = map(LogEntry.from_json, ran.stdout.splitlines())
+    return dict(Counter(entry.key for entry in entries if entry.effect and entry.key.startswith(f"{prefix}-")))

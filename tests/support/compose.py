@@ -1,0 +1,118 @@
+"""
+`docker-compose.yml` as an operator runs it, on the images of `tests/support/engine.py`, as a project of its own.
+
+Docker Compose v2 is used where it is a plug-in of `docker`, and Debian's 1.29 otherwise.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support import engine
+from tests.support.worker_process import ROOT, poll
+
+_COMMAND_LIMIT_S: Final = 180
+HEALTHY_LIMIT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """Hold one running project; `name` keeps it apart from others on the engine."""
+
+    name: str
+    program: Sequence[str]
+    files: Sequence[Path]
+    profiles: Sequence[str]
+    environ: Mapping[str, str]
+    secrets: Path
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Run one command of compose and return its output; fails with what it said when it fails."""
+        files = [word for path in self.files for word in ("--file", str(path))]
+        profiles = [word for profile in self.profiles for word in ("--profile", profile)]
+        ran = subprocess.run(
+            [*self.program, "--project-name", self.name, *files, *profiles, *arguments],
+            cwd=ROOT,
+            env={**os.environ, **self.environ},
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=_COMMAND_LIMIT_S,
+        )
+        assert ran.returncode == 0, ran.stderr.decode(errors="replace")[-3000:]
+        return ran.stdout
+
+    def command(self, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
+        """Run `chio-worker` inside and return its document."""
+        found: dict[str, Any] = json.loads(self.run("run", "--rm", "-T", "cli", *arguments, "--json", stdin=stdin))
+        return found
+
+    def containers(self, service: str) -> list[str]:
+        """Return the ids of a service's containers."""
+        return self.run("ps", "-q", service).decode().split()
+
+    def health(self, service: str) -> set[str]:
+        """Return what the engine says of the service's containers: starting, healthy, unhealthy."""
+        return {inspected(container)["State"]["Health"]["Status"] for container in self.containers(service)}
+
+    def wait_until_healthy(self, *services: str) -> None:
+        """Wait until every container of these services is healthy."""
+        for service in services:
+            poll(lambda name=service: self.health(name) == {"healthy"}, HEALTHY_LIMIT_S, f"{service} to be healthy")
+
+    def secret(self, name: str) -> str:
+        """Return a secret of the project."""
+        return (self.secrets / name).read_text().strip()
+
+
+@contextmanager
+def up(
+    directory: Path, name: str, *, profiles: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]
+) -> Iterator[Project]:
+    """Start the whole stack from nothing, with settings of the test in its containers; nothing of it stays."""
+    secrets = directory / "secrets"
+    subprocess.run([ROOT / "deploy/make_secrets.sh", secrets], check=True)
+    override = directory / "override.yml"
+    services = {service: {"environment": dict(settings)} for service in ("worker", "beat", "cli")}
+    override.write_text(json.dumps({"services": services}))
+    images = {"CHIO_IMAGE": engine.WORKER, "CHIO_REDIS_IMAGE": engine.REDIS, "CHIO_RABBITMQ_IMAGE": engine.RABBITMQ}
+    project = Project(
+        name=name,
+        program=_program(),
+        files=(ROOT / "docker-compose.yml", override),
+        profiles=profiles,
+        environ={**images, "CHIO_SECRETS": str(secrets), "CHIO_FLOWER_HOST_PORT": "0", **environ},
+        secrets=secrets,
+    )
+    try:
+        project.run("up", "--detach", "--no-build")
+        yield project
+    finally:
+        project.run("down", "--volumes", "--timeout", "5")
+
+
+def inspected(container: str) -> dict[str, Any]:
+    """Return what the engine knows of a container."""
+    ran = subprocess.run(["docker", "inspect", container], check=True, capture_output=True)
+    (found,) = json.loads(ran.stdout)
+    return dict(found)
+
+
+def _program() -> Sequence[str]:
+    plugin = ("docker", "compose")
+    if subprocess.run([*plugin, "version"], capture_output=True, check=False).returncode == 0:
+        return plugin
+    if shutil.which("docker-compose"):
+        return ("docker-compose",)
+    reason = "Docker Compose is not installed; on Debian: apt-get install docker-compose"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
