@@ -2,11 +2,11 @@
 # Start RabbitMQ with the one user that the secret broker_url names: amqp://<user>:<password>@<host>:5672//
 #
 # CHIO_SECRETS_DIR  where the secret is                       (/run/secrets)
-# CHIO_RUN_DIR      where the configuration is, in memory     (/run/rabbitmq)
+# CHIO_RUN_DIR      where the configuration is, in memory     (/tmp)
 set -eu
 umask 077
 
-run=${CHIO_RUN_DIR:-/run/rabbitmq}
+run=${CHIO_RUN_DIR:-/tmp}
 credentials=$(sed -n 's|^amqps*://\([A-Za-z0-9_-]*:[A-Za-z0-9_-]\{16,\}\)@.*|\1|p' "${CHIO_SECRETS_DIR:-/run/secrets}/broker_url")
 if [ -z "$credentials" ]; then
     echo "broker_url: expected amqp://USER:PASSWORD@HOST:5672//, the password of at least 16 characters out of" \

@@ -79,26 +79,35 @@ def under_fire(plan: Plan, site: Site, producer: Producer, watch: Watch, armoury
     helpers = [threading.Thread(target=each, args=(stopping,)) for each in (producer.run, watch.run)]
     for helper in helpers:
         helper.start()
+    try:
+        for each in strike_all(plan, site, armoury):
+            each.result()
+    finally:
+        stopping.set()
+        for helper in helpers:
+            helper.join()
+
+
+def strike_all(plan: Plan, site: Site, armoury: Armoury) -> list[Future[None]]:
+    """Strike at each fault's time, and tend to what ended, until the run's time is over; return what was done."""
     began_at_s = time.monotonic()
     struck: list[Future[None]] = []
+
+    def tend_until(at_s: float) -> None:
+        while time.monotonic() - began_at_s < at_s:
+            site.tend()
+            time.sleep(_TEND_PERIOD_S)
+
     with ThreadPoolExecutor(max_workers=8) as hands:
         for planned in plan.faults:
-            while time.monotonic() - began_at_s < planned.at_s:
-                site.tend()
-                time.sleep(_TEND_PERIOD_S)
+            tend_until(planned.at_s)
             if armoury.is_busy(planned):
                 armoury.skipped += 1
                 continue
             say(str(planned))
             struck.append(hands.submit(armoury.strike, planned))
-        while time.monotonic() - began_at_s < plan.seconds:
-            site.tend()
-            time.sleep(_TEND_PERIOD_S)
-    for each in struck:
-        each.result()
-    stopping.set()
-    for helper in helpers:
-        helper.join()
+        tend_until(plan.seconds)
+    return struck
 
 
 def drain(site: Site, producer: Producer) -> None:

@@ -111,7 +111,7 @@ class Armoury:
         slot.worker.kill_main()
 
     def _kill_child(self, slot: Slot, pick: int) -> None:
-        children = slot.worker.children() if slot.worker.is_running else []
+        children = slot.worker.children()
         if slot.pool != "prefork" or not children:
             return
         pid = children[pick % len(children)]

@@ -75,12 +75,12 @@ def test_it_is_healthy_from_nothing(project: Project) -> None:
 
 def test_the_examples_go_through_and_a_killed_worker_changes_nothing(project: Project) -> None:
     """The demo's file is enqueued, the worker is killed in mid-load and started again: the numbers add up."""
-    answer = project.run("run", "--rm", "-T", "cli", "enqueue", "settlement", "-", "--json", stdin=EXAMPLES)
+    answer = project.command("enqueue", "settlement", "-", stdin=EXAMPLES, code=1)
     project.run("kill", "-s", "KILL", "worker")
     project.run("up", "--detach", "--no-build", "worker")
 
     counts = wait_until_idle(project)
-    assert b'"admitted": 927' in answer or f'"admitted":{JOBS}'.encode() in answer
+    assert answer["admitted"] == JOBS
     assert counts["admitted"] == counts["settled"] + counts["skipped"] + counts["dead"] == JOBS
     assert counts["balanced"]
 
@@ -144,7 +144,7 @@ def test_the_same_numbers_on_rabbitmq(tmp_path_factory: pytest.TempPathFactory) 
     profiles = ["simulators", "rabbitmq"]
     with compose.up(directory, "chio-test-rmq", profiles=profiles, settings=SETTINGS, environ=environ) as project:
         project.wait_until_healthy("rabbitmq", *SERVICES)
-        project.run("run", "--rm", "-T", "cli", "enqueue", "settlement", "-", "--json", stdin=EXAMPLES)
+        project.command("enqueue", "settlement", "-", stdin=EXAMPLES, code=1)
         counts = wait_until_idle(project)
 
     assert counts["admitted"] == counts["settled"] + counts["skipped"] + counts["dead"] == JOBS

@@ -4,6 +4,7 @@
 Docker Compose v2 is used where it is a plug-in of `docker`, and Debian's 1.29 otherwise.
 """
 
+import functools
 import json
 import os
 import shutil
@@ -32,10 +33,9 @@ class Project:
     files: Sequence[Path]
     profiles: Sequence[str]
     environ: Mapping[str, str]
-    secrets: Path
 
-    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Run one command of compose and return its output; fails with what it said when it fails."""
+    def run(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> bytes:
+        """Run one command of compose, expect this exit code and return its output."""
         files = [word for path in self.files for word in ("--file", str(path))]
         profiles = [word for profile in self.profiles for word in ("--profile", profile)]
         ran = subprocess.run(
@@ -47,12 +47,13 @@ class Project:
             check=False,
             timeout=_COMMAND_LIMIT_S,
         )
-        assert ran.returncode == 0, ran.stderr.decode(errors="replace")[-3000:]
+        assert ran.returncode == code, ran.stderr.decode(errors="replace")[-3000:]
         return ran.stdout
 
-    def command(self, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
-        """Run `chio-worker` inside and return its document."""
-        found: dict[str, Any] = json.loads(self.run("run", "--rm", "-T", "cli", *arguments, "--json", stdin=stdin))
+    def command(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> dict[str, Any]:
+        """Run `chio-worker` inside, expect this exit code and return its document."""
+        answer = self.run("run", "--rm", "-T", "cli", *arguments, "--json", stdin=stdin, code=code)
+        found: dict[str, Any] = json.loads(answer)
         return found
 
     def containers(self, service: str) -> list[str]:
@@ -66,11 +67,11 @@ class Project:
     def wait_until_healthy(self, *services: str) -> None:
         """Wait until every container of these services is healthy."""
         for service in services:
-            poll(lambda name=service: self.health(name) == {"healthy"}, HEALTHY_LIMIT_S, f"{service} to be healthy")
+            is_healthy = functools.partial(self._is_healthy, service)
+            poll(is_healthy, HEALTHY_LIMIT_S, f"{service} to be healthy")
 
-    def secret(self, name: str) -> str:
-        """Return a secret of the project."""
-        return (self.secrets / name).read_text().strip()
+    def _is_healthy(self, service: str) -> bool:
+        return self.health(service) == {"healthy"}
 
 
 @contextmanager
@@ -90,7 +91,6 @@ def up(
         files=(ROOT / "docker-compose.yml", override),
         profiles=profiles,
         environ={**images, "CHIO_SECRETS": str(secrets), "CHIO_FLOWER_HOST_PORT": "0", **environ},
-        secrets=secrets,
     )
     try:
         project.run("up", "--detach", "--no-build")

@@ -96,12 +96,15 @@ class CelerySubprocess:
         return self.log.read_text(errors="replace")
 
     def children(self) -> list[int]:
-        """Return the ids of its pool processes."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        """Return the ids of its pool processes, none when it is gone."""
+        try:
+            return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            return []
 
     def terminate(self) -> None:
         """Ask it to end, as an orchestrator does: the main process alone."""
-        os.kill(self.pid, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     def terminate_group(self) -> None:
         """Ask it to end, as a terminal or a process manager does: the whole group."""
@@ -125,7 +128,7 @@ class CelerySubprocess:
 
     def kill_main(self) -> None:
         """End the main process alone with SIGKILL: pool processes may finish what they run."""
-        os.kill(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         self.wait(_KILL_LIMIT_S)
 
     def kill_session(self) -> None:
@@ -135,6 +138,11 @@ class CelerySubprocess:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.wait(_KILL_LIMIT_S)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, "expected a started process, call start() first"
+        # Does nothing once the process has ended: another one may have its id by then.
+        self._process.send_signal(number)
 
     def __enter__(self) -> Self:
         return self.start()
