@@ -22,7 +22,17 @@ ORDERS_VARIABLE: Final = "CHIO_TEST_CRASH_ORDERS"
 _ORDERS: Final = Path(os.environ[ORDERS_VARIABLE]) if os.environ.get(ORDERS_VARIABLE) else None
 
 _passes: Counter[str] = Counter()
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    # Another thread may have held the lock at the fork.
+    global _lock  # noqa: PLW0603  # one per process
+    _lock = threading.Lock()
+
+
+if _ORDERS is not None:
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class CrashPoint(StrEnum):

@@ -131,7 +131,7 @@ def test_an_outcome_that_could_not_be_recorded_is_recorded_later(site: Site) -> 
     site.fleet.wait_until_ended(receipt)
     assert site.fleet.requests(receipt) == 1
     assert site.fleet.counts().retried == retried
-    assert not any((site.worker.data_dir / "spool").iterdir())
+    poll(lambda: not any((site.worker.data_dir / "spool").iterdir()), fleets.LIMIT_S, "the spool to be empty")
     assert site.fleet.is_balanced()
 
 
