@@ -59,7 +59,7 @@ CONSUMER_STEPS: Final[tuple[Any, ...]] = (
     health.ConsumerPulse,
     draining.DrainTimer,
     preflight.Preflight,
-    pool_guard.PatientStart,
+    pool_guard.ReplaceLost,
 )
 
 

@@ -1,20 +1,21 @@
 """
-What becomes of a message whose pool process died over it: it comes again once, and is set aside the second time.
+What becomes of a message whose pool process died over it, or was killed for its time: it comes again once.
 
-Only messages that carry work or a receipt themselves matter: one that wakes a job has left nothing behind, and the
-ledger brings the job back. Work that was admitted before the process died finds its job leased, and ends quietly.
+The second time it is set aside. Only messages that carry work or a receipt matter: one that wakes a job has left
+nothing behind, and the ledger brings the job back. Work that was admitted before finds its job leased, and ends.
 """
 
 from typing import Any, Final
 
 import structlog
 from billiard.einfo import ExceptionWithTraceback
-from billiard.exceptions import WorkerLostError
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request
 
 from worker import envelope
 
+_LOSSES: Final = (WorkerLostError, TimeLimitExceeded)
 _LOG: Final = structlog.stdlib.get_logger(__name__)
 
 
@@ -32,4 +33,4 @@ class ReturningRequest(Request):  # type: ignore[misc]  # Celery ships no types
     def _is_first_loss(self, error: object) -> bool:
         cause = error.exc if isinstance(error, ExceptionWithTraceback) else error
         was_redelivered = bool((self.delivery_info or {}).get("redelivered"))
-        return isinstance(cause, WorkerLostError) and not was_redelivered and envelope.carries_work(self.kwargs)
+        return isinstance(cause, _LOSSES) and not was_redelivered and envelope.carries_work(self.kwargs)

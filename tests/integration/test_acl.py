@@ -297,28 +297,3 @@ def test_a_command_with_a_wrong_password_is_one_sentence(server: SecuredServer, 
     assert b"check user and password in CHIO_REDIS_URL" in answer.stderr
     assert b"Traceback" not in answer.stderr
     assert b"secret-guess" not in answer.stderr
-
-
-def test_a_user_without_a_secret_does_not_exist(tmp_path: Path) -> None:
-    """The ACL file has the users whose secrets are there, no other, and no password in the clear."""
-    secured.write_secrets(tmp_path / "secrets", "worker", "beat")
-
-    made = subprocess.run([secured.DEPLOY / "acl.sh", tmp_path / "secrets"], capture_output=True, text=True, check=True)
-
-    assert re.findall(r"^user (\S+)", made.stdout, flags=re.MULTILINE) == ["default", "worker", "beat"]
-    assert secured.password_of("worker") not in made.stdout
-    assert "no secret redis_url_flower" in made.stderr
-
-
-@pytest.mark.parametrize(
-    "url", ["redis://worker:short@h/0", "redis://other:long-enough-password@h/0", "long-enough-pw"]
-)
-def test_a_secret_that_is_no_url_of_its_user_is_refused(tmp_path: Path, url: str) -> None:
-    """A secret with a short password, of another user or of no URL ends the start; the secret is not repeated."""
-    (tmp_path / "redis_url_worker").write_text(url)
-
-    made = subprocess.run([secured.DEPLOY / "acl.sh", tmp_path], capture_output=True, text=True, check=False)
-
-    assert made.returncode == 2
-    assert "redis_url_worker: expected redis://worker:PASSWORD@HOST:PORT/0" in made.stderr
-    assert url not in made.stderr

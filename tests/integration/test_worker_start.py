@@ -1,5 +1,6 @@
 """A worker refuses to start on what would lose jobs, with exit code 2 and the sentence that says what to change."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,10 @@ def test_settings_that_cannot_be_used_are_refused(tmp_path: Path, environ: dict[
 @pytest.fixture(scope="module")
 def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a Redis Cluster of one node that has every slot."""
-    options = {"cluster-enabled": "yes", "databases": "1"}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        # Its second port; the default would be the first plus 10,000, which may be past the last one.
+        options = {"cluster-enabled": "yes", "databases": "1", "cluster-port": str(probe.getsockname()[1])}
     with servers.RedisServer(tmp_path_factory.mktemp("cluster"), options=options) as server:
         with server.client() as client:
             client.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16_383)

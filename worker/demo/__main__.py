@@ -46,6 +46,8 @@ def demo(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Settle and deliver two files on a stack of its own, and check that every line is accounted for."""
     signal.signal(signal.SIGTERM, _end)
+    # A shell that starts a program in the background makes it ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     faults = FaultPlan(kill_worker_after=kill_worker_after, delete_broker_keys_after=delete_broker_keys_after)
     plan = Plan(
         observations=observations.resolve(),
