@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import redis
+import structlog
 
 # pytest-celery shadows this fixture with one that needs Docker; the in-process worker is the one meant here.
 from celery.contrib.pytest import celery_worker as celery_worker  # noqa: PLC0414  # re-exported for pytest
@@ -44,3 +45,16 @@ def raw(redis_url: str) -> Iterator[Any]:
     """Return a plain client of the test's database."""
     with redis.Redis.from_url(redis_url, protocol=2) as client:
         yield client
+
+
+@pytest.fixture(autouse=True)
+def _fresh_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undo what a test configures of logging: a logger cached by one test would write past the next one's capture."""
+    configure = structlog.configure
+
+    def uncached(**options: Any) -> None:
+        configure(**{**options, "cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", uncached)
+    yield
+    structlog.reset_defaults()

@@ -81,6 +81,15 @@ class Model:
         leased = job is not None and job.state is JobState.LEASED and self.now < job.lease_until
         return job is not None and leased and job.token == token
 
+    def resume(self, job_id: str, token: str) -> bool:
+        """Predict whether the claim with this token is taken back, and take it back."""
+        job = self.jobs.get(job_id)
+        if job is None or job.token != token:
+            return False
+        job.hold = job.hold or job.state is JobState.HELD
+        job.state, job.lease_until, job.cause = JobState.LEASED, self.now + LEASE_MIN, ClaimCause.DUE
+        return True
+
     def due(self) -> set[str]:
         """Predict which rows are taken, and take them."""
         taken = {job_id for job_id, job in self.jobs.items() if self._is_due(job_id, job)}
@@ -95,13 +104,14 @@ class Model:
         job = self.jobs[job_id]
         self.counts["retried"] += attempt != job.attempt
         job.attempt, job.due, job.lost_from = attempt, self.now + delay, self.now + delay + SLACK_MIN
+        job.token = ""
         job.state, job.cause, job.wakeups = (JobState.HELD if job.hold else state), ClaimCause.DUE, 0
         job.hold = False
 
     def wait(self, job_id: str) -> None:
         """Let the row wait for its receipt."""
         job = self.jobs[job_id]
-        job.due, job.wakeups = self.now, 0
+        job.due, job.wakeups, job.token = self.now, 0, ""
         job.state, job.cause = (
             (JobState.HELD, ClaimCause.ESCALATED) if job.hold else (JobState.AWAITING, ClaimCause.DUE)
         )

@@ -88,6 +88,13 @@ class LedgerMachine(RuleBasedStateMachine):
         if holds:
             self.model.jobs[claim.job_id].lease_until = self.model.now + LEASE_MIN
 
+    @rule(claim=claims)
+    def resume(self, claim: Claim | None) -> None:
+        """Take back a claim whose lease may have run out, if nobody claimed or recorded the job since."""
+        if claim is not None:
+            resumed = self.jobs.resume(claim, LEASE_MIN * MINUTE_MS)
+            assert resumed is self.model.resume(claim.job_id, claim.token)
+
     @rule(claim=claims, spends=st.booleans(), minutes=st.sampled_from([0, 1, 5]), publishes=st.booleans())
     def reschedule(self, claim: Claim | None, spends: bool, minutes: int, publishes: bool) -> None:
         """Retry or defer, to be due after the delay."""
