@@ -9,12 +9,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from reliability.errors import StorageUnavailableError
+from reliability.failures import SettlementFailureCode, SettlementFailureReason
 from storage.jobs import Claim
 from tasks import crash_points, steps
 from tasks.crash_points import CrashPoint
 
 #: A step that met an unreachable store comes again after this, spending no attempt.
 UNREACHABLE_DELAY_MS = 5_000
+#: Why an attempt failed whose worker died or lost its lease.
+LEASE_EXPIRED = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "lease expired")
+#: Why an attempt failed whose receipt never came.
+NO_RECEIPT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "no receipt in time")
 
 SubjectT_co = TypeVar("SubjectT_co", covariant=True)
 

@@ -25,12 +25,10 @@ from reliability.failures import SettlementFailureCode, SettlementFailureReason
 from reliability.reconciliation import ReconciliationRequest
 from reliability.retry import RetryPolicy
 from storage.jobs import Claim, ClaimCause, FinishedAs
-from tasks import hooks, steps
+from tasks import attempt_flow, hooks, steps
 from tasks.partner_gate import Ended, Entered, HeldBack, PartnerGate, PartnerLimits
 from tasks.settlement_flow import dead_letter_of
 
-_LEASE_EXPIRED = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "lease expired")
-_NO_RECEIPT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "no receipt in time")
 _BUDGET_SPENT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "elapsed budget spent while waiting")
 
 
@@ -175,7 +173,9 @@ class DeliveryFlow:
             return _dead(claim, SettlementFailureReason.from_detail(SettlementFailureCode.UNSUPPORTED, "partner gone"))
         match claim.cause:
             case ClaimCause.LEASE_EXPIRED:
-                return self._step(claim, request, terms, Indeterminate(reason=_LEASE_EXPIRED, rule="lease.expired"))
+                return self._step(
+                    claim, request, terms, Indeterminate(reason=attempt_flow.LEASE_EXPIRED, rule="lease.expired")
+                )
             case ClaimCause.ESCALATED:
                 return self._step(claim, request, terms, self._verify(request))
             case ClaimCause.DUE:
@@ -190,7 +190,7 @@ class DeliveryFlow:
 
     def _verify(self, request: DeliveryRequest) -> DeliveryOutcome:
         """Ask a hook that can verify; a delivery still without a receipt counts as one failed attempt."""
-        unconfirmed = Indeterminate(reason=_NO_RECEIPT, rule="receipt.late")
+        unconfirmed = Indeterminate(reason=attempt_flow.NO_RECEIPT, rule="receipt.late")
         if not isinstance(self.hook, hooks.VerifyingDeliveryHook):
             return unconfirmed
         outcome = checked(_answer(self.hook.verify, request))

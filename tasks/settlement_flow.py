@@ -17,14 +17,9 @@ from reliability.errors import InvalidInputError
 from reliability.failures import SettlementFailureCode, SettlementFailureReason
 from reliability.reconciliation import ReconciliationRequest
 from reliability.settlement import SettlementObservation
+from storage import job_ids
 from storage.jobs import Claim, ClaimCause, FinishedAs
-from tasks import hooks, steps
-
-#: The partner under which a rail's pending settlements wait in reconciliation.
-RAIL_PARTNER_ID = "settlement"
-
-_LEASE_EXPIRED = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "lease expired")
-_NO_RECEIPT = SettlementFailureReason.from_detail(SettlementFailureCode.BACKEND, "no receipt in time")
+from tasks import attempt_flow, hooks, steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +65,7 @@ class SettlementFlow:
     def begin(self, claim: Claim) -> steps.Step | SettlementQuestion:
         """Read the observation and return the question to the hook; a step where the hook is not asked to settle."""
         if claim.cause is ClaimCause.LEASE_EXPIRED:
-            return self._follow(claim, outcomes.Retryable(_LEASE_EXPIRED))
+            return self._follow(claim, outcomes.Retryable(attempt_flow.LEASE_EXPIRED))
         try:
             observation = SettlementObservation.from_json(claim.payload)
         except InvalidInputError as error:
@@ -94,9 +89,9 @@ class SettlementFlow:
     def _verify(self, observation: SettlementObservation) -> outcomes.SettlementResult:
         """Ask a hook that can verify; a settlement that is pending still counts as one failed attempt."""
         if not isinstance(self.hook, hooks.VerifyingSettlementHook):
-            return outcomes.Retryable(_NO_RECEIPT)
+            return outcomes.Retryable(attempt_flow.NO_RECEIPT)
         answer = checked_answer(observation, _answer(self.hook.verify, observation))
-        return outcomes.Retryable(_NO_RECEIPT) if isinstance(answer, outcomes.Pending) else answer
+        return outcomes.Retryable(attempt_flow.NO_RECEIPT) if isinstance(answer, outcomes.Pending) else answer
 
     def _follow(self, claim: Claim, result: outcomes.SettlementResult) -> steps.Step:
         if isinstance(result, outcomes.Pending):
@@ -127,7 +122,9 @@ class SettlementFlow:
 
     def _await_receipt(self, claim: Claim) -> steps.Step:
         now = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
-        request = ReconciliationRequest.for_outcome(AcceptedPendingVerification(), claim.job_id, RAIL_PARTNER_ID, now)
+        request = ReconciliationRequest.for_outcome(
+            AcceptedPendingVerification(), claim.job_id, job_ids.SETTLEMENT_PARTNER_ID, now
+        )
         if request is None:  # pragma: no cover - the documented table gives a request for a pending outcome
             raise AssertionError(claim.job_id)
         return steps.AwaitReceipt(request=request)
