@@ -26,13 +26,16 @@ from worker import (
     celery_config,
     draining,
     due_pump,
+    gathering,
     health,
     partner_reload,
     pool_guard,
     preflight,
     redbeat_config,
     settings_checks,
+    shared_memory,
     signals,
+    timer_sweep,
 )
 from worker.composition import Composition
 from worker.settings import Settings
@@ -54,12 +57,15 @@ WORKER_STEPS: Final[tuple[Any, ...]] = (
     due_pump.PumpThread,
     health.PulseThread,
     draining.DrainOnTerm,
+    shared_memory.FreezeBeforeFork,
 )
 CONSUMER_STEPS: Final[tuple[Any, ...]] = (
     health.ConsumerPulse,
     draining.DrainTimer,
+    gathering.PrefetchWindow,
     preflight.Preflight,
     pool_guard.ReplaceLost,
+    timer_sweep.SweepTimers,
 )
 
 

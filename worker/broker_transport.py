@@ -6,15 +6,17 @@ ever. Here such an element goes to `on_broken`, and the next one is read. The co
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from queue import Empty
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import kombu.transport
 import redis
 import structlog
 from kombu import compression
 from kombu.transport import redis as stock
+
+from worker import lean_transport
 
 #: What a broken connection or a refusing server raises; everything else is the message's fault.
 SERVER_ERRORS: Final = (redis.RedisError, OSError)
@@ -40,30 +42,10 @@ class _SafeDelivery:
     raw_queue: str = ""
     connection: Any
     do_restore: bool
-    sep: str
-
-    def _get_client(self) -> Any:
-        remembering, channel = super()._get_client(), self  # type: ignore[misc]  # the mix-in stands before a channel
-
-        def make(**options: Any) -> Any:
-            client = remembering(**options)
-            client.parse_response = _remember(channel, client.parse_response)
-            return client
-
-        return make
-
-    def _brpop_read(self, **options: Any) -> Any:
-        try:
-            return super()._brpop_read(**options)  # type: ignore[misc]  # as above
-        except (Empty, MemoryError, *SERVER_ERRORS):
-            raise
-        except Exception:  # noqa: BLE001  # an element may make the decoders raise anything
-            self._report(self.raw_item, self.raw_queue)
-            return True
 
     def _deliver_fanout_message(self, message: Any, exchange: str) -> Any:
         try:
-            return super()._deliver_fanout_message(message, exchange)  # type: ignore[misc]  # as above
+            return super()._deliver_fanout_message(message, exchange)  # type: ignore[misc]  # the mix-in stands first
         except SERVER_ERRORS:
             raise
         except Exception:  # noqa: BLE001  # as above
@@ -79,7 +61,7 @@ class _SafeDelivery:
         """
         if not self._has_connection:
             self.do_restore = False
-        super().close()  # type: ignore[misc]  # the mix-in stands before a channel
+        super().close()  # type: ignore[misc]  # as above
 
     @property
     def _has_connection(self) -> bool:
@@ -96,7 +78,45 @@ class _SafeDelivery:
         self.connection.on_broken(raw, queue)
 
 
-def _remember(channel: _SafeDelivery, parse_response: Callable[..., Any]) -> Callable[..., Any]:
+class _SafeLeanDelivery(_SafeDelivery):
+    """The same for a lean channel, which hands over each element before anybody reads it."""
+
+    def _deliver_item(self, item: bytes, queue: str) -> None:
+        self.raw_item, self.raw_queue = item, queue
+        try:
+            super()._deliver_item(item, queue)  # type: ignore[misc]  # as above
+        except (MemoryError, *SERVER_ERRORS):
+            raise
+        except Exception:  # noqa: BLE001  # an element may make the decoders raise anything
+            self._report(item, queue)
+
+
+class _SafeStockDelivery(_SafeDelivery):
+    """The same for kombu's own channel, where only its client sees what it pops."""
+
+    sep: str
+
+    def _get_client(self) -> Any:
+        remembering, channel = super()._get_client(), self  # type: ignore[misc]  # as above
+
+        def make(**options: Any) -> Any:
+            client = remembering(**options)
+            client.parse_response = _remember(channel, client.parse_response)
+            return client
+
+        return make
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[misc]  # as above
+        except (Empty, MemoryError, *SERVER_ERRORS):
+            raise
+        except Exception:  # noqa: BLE001  # as above
+            self._report(self.raw_item, self.raw_queue)
+            return True
+
+
+def _remember(channel: _SafeStockDelivery, parse_response: Callable[..., Any]) -> Callable[..., Any]:
     """Keep the last element a client popped, before anybody tries to read it."""
 
     def parse(connection: Any, command_name: str, **options: Any) -> Any:
@@ -109,7 +129,7 @@ def _remember(channel: _SafeDelivery, parse_response: Callable[..., Any]) -> Cal
     return parse
 
 
-class _SafeTransport:
+class SafeTransport:
     """Add to a transport: deliver only what has the shape of a message."""
 
     on_broken: OnBroken
@@ -145,7 +165,7 @@ def _refuse_broken(message: Any) -> None:
         raise BrokenEnvelopeError
 
 
-class _WorkersQoS(stock.QoS):
+class _WorkersRestore:
     """
     Hand out again what nobody finished, in workers alone.
 
@@ -153,49 +173,88 @@ class _WorkersQoS(stock.QoS):
     only: they have no right to the jobs' messages (`deploy/redis/users.acl`) and need none.
     """
 
+    channel: Any
+
     def restore_visible(self, *args: Any, **options: Any) -> None:
         if self.channel.connection.restores:
-            super().restore_visible(*args, **options)  # type: ignore[no-untyped-call]  # kombu leaves it untyped
+            super().restore_visible(*args, **options)  # type: ignore[misc]  # the mix-in stands before a QoS
 
 
-class Channel(_SafeDelivery, stock.Channel):
-    """Read from a Redis or Valkey."""
-
-    QoS = _WorkersQoS
+class _StockQoS(_WorkersRestore, stock.QoS): ...
 
 
-class SentinelChannel(_SafeDelivery, stock.SentinelChannel):
-    """Read from the master that Sentinel names."""
-
-    QoS = _WorkersQoS
+class _LeanQoS(_WorkersRestore, lean_transport.LeanQoS): ...
 
 
-class Transport(_SafeTransport, stock.Transport):
-    """Reach a Redis or Valkey."""
+class StockChannel(_SafeStockDelivery, lean_transport.OneClient, stock.Channel):
+    """Read from a Redis or Valkey as kombu does."""
 
-    Channel = Channel
+    QoS = _StockQoS
+
+
+class StockSentinelChannel(_SafeStockDelivery, lean_transport.OneClient, stock.SentinelChannel):
+    """Read from the master that Sentinel names as kombu does."""
+
+    QoS = _StockQoS
+
+
+class LeanChannel(_SafeLeanDelivery, lean_transport.LeanChannel):
+    """Read from a Redis or Valkey with few exchanges."""
+
+    QoS = _LeanQoS
+
+
+class LeanSentinelChannel(_SafeLeanDelivery, lean_transport.LeanSentinelChannel):
+    """Read from the master that Sentinel names with few exchanges."""
+
+    QoS = _LeanQoS
+
+
+class StockTransport(SafeTransport, stock.Transport):
+    """Reach a Redis or Valkey as kombu does."""
+
+    Channel = StockChannel
     on_broken = staticmethod(_log_only)
 
 
-class SentinelTransport(_SafeTransport, stock.SentinelTransport):
-    """Reach the master that Sentinel names."""
+class StockSentinelTransport(SafeTransport, stock.SentinelTransport):
+    """Reach the master that Sentinel names as kombu does."""
 
-    Channel = SentinelChannel
+    Channel = StockSentinelChannel
     on_broken = staticmethod(_log_only)
 
 
-#: What has an `on_broken`.
-SAFE_TRANSPORTS: Final = (Transport, SentinelTransport)
+class LeanTransport(SafeTransport, lean_transport.LeanTransport):
+    """Reach a Redis or Valkey with few exchanges."""
+
+    Channel = LeanChannel
+    on_broken = staticmethod(_log_only)
 
 
-def register() -> None:
+class LeanSentinelTransport(SafeTransport, lean_transport.LeanSentinelTransport):
+    """Reach the master that Sentinel names with few exchanges."""
+
+    Channel = LeanSentinelChannel
+    on_broken = staticmethod(_log_only)
+
+
+_OF_NAME: Final[Mapping[str, tuple[type[Any], type[Any]]]] = {
+    "lean": (LeanTransport, LeanSentinelTransport),
+    "stock": (StockTransport, StockSentinelTransport),
+}
+
+
+def register(name: Literal["lean", "stock"] = "stock") -> None:
     """
-    Make every Redis URL in this process use these transports.
+    Make every Redis URL in this process use these transports from now on.
+
+    Workers alone take messages the lean way: others read answers and events only, and have no right to more.
 
     By name and not by Celery's `broker_transport`: with that, kombu would speak plain text to a `rediss://` broker and
     fall back to the stock class after a Sentinel fail-over.
     """
-    ours = {"redis": Transport, "rediss": Transport, "sentinel": SentinelTransport}
+    direct, sentinel = _OF_NAME[name]
+    ours = {"redis": direct, "rediss": direct, "sentinel": sentinel}
     for scheme, transport in ours.items():
         kombu.transport.TRANSPORT_ALIASES[scheme] = f"{__name__}:{transport.__name__}"
         # Forget what the name meant before, should a connection have been made already.

@@ -16,7 +16,7 @@ from celery.worker.consumer import Consumer
 from reliability.clock import utc_now
 from tasks import crash_points, raw_message
 from tasks.crash_points import CrashPoint
-from worker import broker_transport, envelope, quarantine, redaction
+from worker import broker_transport, envelope, gathering, quarantine, redaction
 from worker.envelope import Defect
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
@@ -33,6 +33,9 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        settings = self.app.composition.settings
+        broker_transport.register(settings.redis_transport)
+        self._gather_size: int = settings.gather_size
         self._intake: quarantine.QuarantineIntake = self.app.composition.intake
         self._limits: envelope.Limits = self.app.composition.limits
         errors = (*self.connection_errors, *self.channel_errors)
@@ -41,7 +44,7 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
     def connect(self) -> Any:
         """Connect, and take what is no message at all from a Redis broker's lists."""
         connection = super().connect()
-        if isinstance(connection.transport, broker_transport.SAFE_TRANSPORTS):
+        if isinstance(connection.transport, broker_transport.SafeTransport):
             connection.transport.on_broken = self._set_aside_broken
             connection.transport.restores = True
         return connection
@@ -61,13 +64,36 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
         """Return what is called with each message."""
         handle = super().create_task_handler(*args, **options)
 
+        def hand_on(message: Any) -> None:
+            self._handle(handle, message)
+
+        kept = gathering.Gathering(self._gather_size, hand_on, self.call_soon)
+
         def on_message(message: Any) -> None:
             if defect := envelope.defect_in(message, self._limits, utc_now()):
                 return self._set_aside(message, defect)
+            if self.gathers and self._is_gathered(message):
+                return kept.keep(message)
             message.headers |= {"argsrepr": "()", "kwargsrepr": redaction.shown_arguments(message.payload[1])}
-            return self._handle(handle, message)
+            return hand_on(message)
 
         return on_message
+
+    @property
+    def gathers(self) -> bool:
+        """Tell whether messages are gathered: not while somebody watches each task, and not without a main loop."""
+        groups = self.event_dispatcher.groups
+        is_watched = self.event_dispatcher.enabled and (not groups or "task" in groups)
+        return self._gather_size > 1 and self.hub is not None and not is_watched
+
+    def _is_gathered(self, message: Any) -> bool:
+        """Tell whether a message is plain, and nobody asked for anything else by remote control."""
+        headers = message.headers
+        return (
+            gathering.is_plain(headers, message.payload[1])
+            and headers["id"] not in self.controller.state.revoked
+            and self.task_buckets[headers["task"]] is None
+        )
 
     def _handle(self, handle: Callable[[Any], Any], message: Any) -> None:
         try:

@@ -38,7 +38,8 @@ class Settings(pydantic_settings.BaseSettings):
 
     # --- servers -----------------------------------------------------------------------------------------------------
     redis_url: SecretStr | None = Field(
-        None, description="URL of the Redis or Valkey that keeps the ledger; unset means the embedded server."
+        None,
+        description="URL of the ledger's server (`redis`, `rediss` or `sentinel`); unset means the embedded one.",
     )
     redis_url_file: Path | None = Field(None, description="File to read CHIO_REDIS_URL from (a mounted secret).")
     broker_url: SecretStr | None = Field(
@@ -46,7 +47,7 @@ class Settings(pydantic_settings.BaseSettings):
         description="URL of the broker (`redis`, `rediss`, `sentinel`, `amqp` or `amqps`); unset: CHIO_REDIS_URL.",
     )
     broker_url_file: Path | None = Field(None, description="File to read CHIO_BROKER_URL from (a mounted secret).")
-    sentinel_master: str = Field("mymaster", description="Name of the master that a `sentinel://` broker is asked for.")
+    sentinel_master: str = Field("mymaster", description="Name of the master that sentinels are asked for.")
     tls_ca_file: Path | None = Field(
         None,
         description="PEM file of the authorities that vouch for `rediss` and `amqps` servers; unset: the system's.",
@@ -70,6 +71,11 @@ class Settings(pydantic_settings.BaseSettings):
     broker_timeout_s: Annotated[float, Field(ge=2, le=60)] = Field(
         10.0, description="Longest wait for one answer of the broker, in seconds."
     )
+    redis_transport: Literal["lean", "stock"] = Field(
+        "lean",
+        description="How messages are taken from a Redis broker: `lean` takes and tracks many at once, `stock` is "
+        "kombu's own way, for servers that refuse `CLIENT TRACKING`.",
+    )
     connect_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
         5.0, description="Longest wait for a connection to either server, in seconds."
     )
@@ -91,6 +97,11 @@ class Settings(pydantic_settings.BaseSettings):
     concurrency: Annotated[int, Field(ge=1, le=1_024)] = Field(2, description="Attempts one worker runs at a time.")
     batch_size: Annotated[int, Field(ge=1, le=1_000)] = Field(
         100, description="How many jobs one message wakes at most; 1 sends one message a job."
+    )
+    gather_size: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        32,
+        description="How many messages that came together run as one batch, each woken and acknowledged on its own; "
+        "1 runs each alone, and so does a worker whose events are watched.",
     )
     batch_concurrency: Annotated[int, Field(ge=1, le=256)] = Field(
         32, description="How many hooks of its batches one process runs at a time."

@@ -11,10 +11,10 @@ from worker import broker_transport
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture
-def connection(redis_url: str) -> Iterator[Connection]:
+@pytest.fixture(params=["lean", "stock"])
+def connection(redis_url: str, request: pytest.FixtureRequest) -> Iterator[Connection]:
     """Connect with a visibility timeout of nothing, so that every unfinished message is overdue at once."""
-    broker_transport.register()
+    broker_transport.register(request.param)
     with Connection(redis_url, transport_options={"visibility_timeout": 0, "unacked_restore_throttle": 1}) as opened:
         yield opened
 

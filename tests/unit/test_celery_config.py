@@ -20,7 +20,7 @@ SAFE = {
     "task_acks_on_timeout": True,
     "task_reject_on_worker_lost": False,
     "task_retry_on_worker_lost": False,
-    "worker_prefetch_multiplier": 1,
+    "worker_prefetch_multiplier": 32,
     "broker_connection_max_retries": None,
     "broker_connection_retry_on_startup": True,
     "broker_channel_error_retry": True,

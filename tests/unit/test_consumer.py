@@ -1,21 +1,19 @@
 """What the consumer lets through, what it sets aside and why, and what it shows of a message."""
 
 import json
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from kombu.connection import Connection
 from kombu.message import Message
 from kombu.serialization import prepare_accept_content
 
-from reliability.errors import InvalidInputError, StorageUnavailableError
-from storage.quarantine import InMemoryQuarantineStorage, QuarantineBounds, QuarantineEntry
+from reliability.errors import InvalidInputError
 from tasks import raw_message
 from tests.support import poison
-from worker import broker_transport, envelope, quarantine, redaction
+from worker import broker_transport, envelope, lean_transport, quarantine, redaction
 from worker.envelope import Defect
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,54 +140,6 @@ def test_events_tell_no_detail() -> None:
     assert redaction.shown_fields(event) == {"uuid": "1", "exception": "ValueError", "retries": 0}
 
 
-@dataclass
-class Store:
-    """A quarantine that is up or down."""
-
-    is_down: bool = False
-    memory: InMemoryQuarantineStorage = field(
-        default_factory=lambda: InMemoryQuarantineStorage(QuarantineBounds(), lambda: 7)
-    )
-    calls: int = 0
-
-    def keep(self, raw: bytes, queue: str, reason: str) -> QuarantineEntry:
-        """Keep, unless down."""
-        self.calls += 1
-        if self.is_down:
-            raise StorageUnavailableError("keep", queue)
-        return self.memory.keep(raw, queue, reason)
-
-
-def test_a_message_waits_while_the_quarantine_is_down() -> None:
-    """While the store is down messages wait in memory, without asking it for each, and are stored in their order."""
-    store: Any = Store(is_down=True)
-    intake = quarantine.QuarantineIntake(lambda: store)
-
-    for raw in (b"1", b"2", b"3"):
-        intake.keep(raw, "settlement", Defect.UNDECODABLE)
-    asked_while_down = store.calls
-    store.is_down = False
-    intake.flush()
-
-    assert asked_while_down == 1
-    assert intake.waiting == 0
-    assert [store.memory.raw(entry.entry_id) for entry in store.memory.list(10)] == [b"1", b"2", b"3"]
-
-
-def test_the_waiting_room_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When too many messages wait, the oldest is dropped."""
-    monkeypatch.setattr(quarantine, "MAX_WAITING", 2)
-    store: Any = Store(is_down=True)
-    intake = quarantine.QuarantineIntake(lambda: store)
-
-    for raw in (b"1", b"2", b"3"):
-        intake.keep(raw, "settlement", Defect.UNDECODABLE)
-    store.is_down = False
-    intake.flush()
-
-    assert [store.memory.raw(entry.entry_id) for entry in store.memory.list(10)] == [b"2", b"3"]
-
-
 @pytest.mark.parametrize(
     "raw", [b"no json", b"[]", b'{"body": 5}', b'{"body": "a", "properties": {"body_encoding": "base64"}}']
 )
@@ -211,12 +161,16 @@ def test_a_message_of_any_broker_is_written_out_alike() -> None:
     assert written["content-type"] == "application/json"
 
 
-def test_every_redis_url_uses_the_safe_transport() -> None:
-    """After registration all Redis schemes lead to the transport that survives broken elements."""
-    broker_transport.register()
+@pytest.mark.parametrize("name", ["lean", "stock"])
+@pytest.mark.parametrize("url", ["redis://h", "rediss://h", "sentinel://h"])
+def test_every_redis_url_uses_a_safe_transport(name: Literal["lean", "stock"], url: str) -> None:
+    """After registration all Redis schemes lead to a transport that survives broken elements."""
+    broker_transport.register(name)
 
-    assert isinstance(Connection("redis://h").transport, broker_transport.Transport)
-    assert isinstance(Connection("sentinel://h").transport, broker_transport.SentinelTransport)
+    transport = Connection(url).transport
+
+    assert isinstance(transport, broker_transport.SafeTransport)
+    assert isinstance(transport, lean_transport.LeanPolling) is (name == "lean")
 
 
 def test_compressed_bodies_are_never_opened() -> None:
