@@ -46,6 +46,10 @@ class CrashPoint(StrEnum):
     #: One more job's message was sent.
     AFTER_PUBLISH = "after_publish"
 
+    # --- a worker's main loop ----------------------------------------------------------------------------------------
+    #: Messages are taken from the broker; Celery was not told of the next one.
+    AFTER_TAKE = "after_take"
+
     # --- one attempt -------------------------------------------------------------------------------------------------
     #: The message is read; nothing was asked of the ledger.
     BEFORE_CLAIM = "before_claim"

@@ -70,6 +70,7 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
         kept = gathering.Gathering(self._gather_size, hand_on, self.call_soon)
 
         def on_message(message: Any) -> None:
+            crash_points.reach(CrashPoint.AFTER_TAKE)
             if defect := envelope.defect_in(message, self._limits, utc_now()):
                 return self._set_aside(message, defect)
             if self.gathers and self._is_gathered(message):

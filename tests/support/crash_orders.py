@@ -19,10 +19,12 @@ class Orders:
         """Return what arms a process."""
         return {ORDERS_VARIABLE: str(self.path)}
 
-    def give(self, point: CrashPoint, *, times: int = 1, whole_worker: bool = False) -> None:
-        """Order whoever reaches the point first to die there, and so many in all."""
+    def give(self, point: CrashPoint, *, number: int = 1, times: int = 1, whole_worker: bool = False) -> None:
+        """Order whoever reaches the point for the given time first to die there, and so many in all."""
         draft = self.path.with_suffix(".new")
-        draft.write_text(Order(point=point, times=times, whole_worker=whole_worker).to_text(), encoding="ascii")
+        draft.write_text(
+            Order(point=point, number=number, times=times, whole_worker=whole_worker).to_text(), encoding="ascii"
+        )
         draft.replace(self.path)
 
     def wait_until_obeyed(self) -> None:
