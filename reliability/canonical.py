@@ -21,6 +21,7 @@ MAX_SAFE_INTEGER = 2**53 - 1
 _MAX_INTEGER_DIGITS = 400
 
 _BOM = "\ufeff"
+_BOM_BYTES = _BOM.encode()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
@@ -69,6 +70,25 @@ def strict_json(text: str | bytes) -> object:
     except RecursionError as error:
         raise InvalidInputError("json", "expected less nesting, got too many levels") from error
     return value
+
+
+def count_quotes(text: bytes) -> int | None:
+    """
+    Count the quotation marks that begin and end the names and texts of a JSON value, two each.
+
+    None where the text holds other escapes than those of quotation marks and line feeds, or begins with a byte order
+    mark. Together with what a lenient parser made of the text the number tells whether it let a name through that comes
+    twice.
+    """
+    if text.startswith(_BOM_BYTES):
+        return None
+    escapes = text.count(b"\\")
+    if not escapes:
+        return text.count(b'"')
+    escaped_quotes = text.count(b'\\"')
+    # An escaped backslash is two, so it makes a difference whatever follows it.
+    is_plain = escapes == escaped_quotes + text.count(b"\\n")
+    return text.count(b'"') - escaped_quotes if is_plain else None
 
 
 def shown_name(name: str) -> str:

@@ -87,8 +87,13 @@ def kind_of(value: object) -> str:
 
 
 def from_validation(what: str, error: pydantic.ValidationError) -> InvalidInputError:
-    """Turn pydantic's first finding into ours, leaving out the value it holds."""
-    finding = error.errors(include_url=False, include_context=False)[0]
+    """
+    Turn pydantic's first finding into ours, leaving out the value it holds.
+
+    One about the schema comes before all others: what another version calls its fields is not ours to judge.
+    """
+    findings = error.errors(include_url=False, include_context=False)
+    finding = min(findings, key=lambda found: found["loc"] != ("schema",))
     path = ".".join(canonical.shown_name(str(part)).strip("'") for part in finding["loc"]) or what
     match finding["type"]:
         case "missing":

@@ -5,6 +5,7 @@ Pure. The webhook hook calls `decide` once an exchange ended; `chio-worker partn
 returns. What is retried and when is decided later, in `reliability.delivery`.
 """
 
+import functools
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, assert_never
@@ -170,15 +171,21 @@ def _by_status(exchange: Exchange, rule: StatusRule) -> Decision:
         counts_for_breaker=rule.counts_for_breaker,
         disables_endpoint=rule.disables_endpoint,
     )
-    instead = rule.verdict_with_retry_after if _retry_after_ms(exchange) is not None else None
-    return found.decided(instead or rule.verdict, exchange)
+    instead = rule.verdict_with_retry_after
+    asks_to_wait = instead is not None and _retry_after_ms(exchange) is not None
+    return found.decided(instead if instead and asks_to_wait else rule.verdict, exchange)
 
 
 def _status_rule(rules: PartnerRules, status: int) -> StatusRule:
-    default = status_rules.narrowest(webhook_rules.STATUS_RULES, status) or webhook_rules.ANY_STATUS
+    default = _default_rule(status)
     own = status_rules.narrowest(rules.status_rules, status)
     # A partner's rule changes the outcome; asking for patience (429) counts for no breaker under any rule.
     return replace(own, counts_for_breaker=default.counts_for_breaker) if own else default
+
+
+@functools.cache
+def _default_rule(status: int) -> StatusRule:
+    return status_rules.narrowest(webhook_rules.STATUS_RULES, status) or webhook_rules.ANY_STATUS
 
 
 def _retry_after_ms(exchange: Exchange) -> int | None:

@@ -7,16 +7,20 @@ may have happened. Only the opening of a connection is tried again.
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from reliability.errors import StorageRefusedError, StorageUnavailableError
+from storage import sentinel_address
 
+#: How sentinels call the primary unless they are told otherwise.
+DEFAULT_MASTER = "mymaster"
 #: Longest wait for an answer: longer than any script runs, shorter than any lease, in seconds.
 SOCKET_TIMEOUT_S = 10
 #: Longest wait for a connection, in seconds.
@@ -29,14 +33,14 @@ _CONNECT_WAITS_S = (0.05, 0.2)
 _REFUSED_IN_SCRIPT = "ACL failure in script"
 
 
-class _PatientPool(redis.ConnectionPool):
-    """Try again to open a connection: nothing has been sent by then, so nothing can happen twice."""
+class _Patient:
+    """Add to a pool: try again to open a connection; nothing has been sent by then, so nothing can happen twice."""
 
     def get_connection(self, *args: Any, **options: Any) -> Any:
         waits_s = iter(_CONNECT_WAITS_S)
         while True:
             try:
-                return super().get_connection(*args, **options)
+                return super().get_connection(*args, **options)  # type: ignore[misc]  # it stands before a pool
             except redis.AuthenticationError:
                 raise
             except (redis.ConnectionError, redis.TimeoutError):
@@ -46,31 +50,53 @@ class _PatientPool(redis.ConnectionPool):
                 time.sleep(wait_s)
 
 
+class _PatientPool(_Patient, redis.ConnectionPool):
+    """Connect to one server."""
+
+
+class _PatientSentinelPool(_Patient, SentinelConnectionPool):
+    """Ask Sentinel for the primary with each connection that is opened, so that a promoted replica is followed."""
+
+
 def connect(
     url: str,
     *,
     timeout_s: float = SOCKET_TIMEOUT_S,
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ca_file: Path | None = None,
+    sentinel_master: str = DEFAULT_MASTER,
 ) -> redis.Redis:
     """
-    Return a client of the server at a `redis://`, `rediss://` or `unix://` address; connects when first used.
+    Return a client of the server at a `redis://`, `rediss://`, `unix://` or `sentinel://` address.
 
-    Replies are bytes. The client may be shared by threads; a forked process makes its own connections. The certificate
-    of a `rediss://` server is checked against `ca_file`, or the system's authorities.
+    It connects when it is first used. Replies are bytes. The client may be shared by threads; a forked process makes
+    its own connections. The certificate of a `rediss://` server is checked against `ca_file`, or the system's
+    authorities. Behind Sentinel it talks to the primary of that name.
     """
-    pool = _PatientPool.from_url(
-        url,
-        protocol=2,
-        decode_responses=False,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=connect_timeout_s,
-        health_check_interval=HEALTH_CHECK_INTERVAL_S,
-        retry=Retry(NoBackoff(), 0),
+    options = {
+        "protocol": 2,
+        "decode_responses": False,
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": connect_timeout_s,
+        "health_check_interval": HEALTH_CHECK_INTERVAL_S,
+        "retry": Retry(NoBackoff(), 0),
         **({} if url.startswith("unix:") else {"socket_keepalive": True}),
         **({"ssl_ca_certs": str(ca_file)} if ca_file and url.startswith("rediss:") else {}),
-    )
-    return redis.Redis.from_pool(pool)
+    }
+    if sentinel_address.is_sentinel(url):
+        return redis.Redis.from_pool(_sentinel_pool(url, sentinel_master, connect_timeout_s, options))
+    return redis.Redis.from_pool(_PatientPool.from_url(url, **options))
+
+
+def _sentinel_pool(
+    url: str, master: str, connect_timeout_s: float, options: Mapping[str, Any]
+) -> SentinelConnectionPool:
+    address = sentinel_address.address_in(url)
+    # A sentinel answers from memory: one that takes longer than a connection may is passed over for the next.
+    limits = {"socket_timeout": connect_timeout_s, "socket_connect_timeout": connect_timeout_s}
+    sentinels = Sentinel(address.sentinels, sentinel_kwargs=limits)  # type: ignore[no-untyped-call]  # left untyped
+    login = {"username": address.username, "password": address.password, "db": address.database}
+    return _PatientSentinelPool(master, sentinels, **login, **options)  # type: ignore[no-untyped-call]  # as above
 
 
 @contextlib.contextmanager

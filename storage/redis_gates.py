@@ -1,6 +1,7 @@
 """Bound each partner's traffic over the whole fleet, in Redis."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import redis
@@ -25,17 +26,19 @@ class RedisGateStorage:
 
     def enter(self, partner_id: str, token: str, limits: GateLimits) -> GateWait | None:
         """Let the holder of the token in and return None, or return what holds it back."""
-        return _answer(self._scripts.run(_entering(partner_id, token, limits)))
+        return self.enter_many([(partner_id, token, limits)])[0]
 
     def enter_many(self, entries: Sequence[Entry]) -> list[GateWait | None]:
         """Let each in, in order, with one exchange."""
-        if len(entries) == 1:
-            return [self.enter(*entries[0])]
-        replies = self._scripts.run_many([_entering(*entry) for entry in entries])
-        for reply, (partner_id, _, _) in zip(replies, entries, strict=True):
+        calls = [
+            _entering(partner_id, limits, *(token for _, token, _ in group))
+            for (partner_id, limits), group in groupby(entries, key=lambda entry: (entry[0], entry[2]))
+        ]
+        replies = self._scripts.run_many(calls)
+        for reply, call in zip(replies, calls, strict=True):
             if isinstance(reply, RedisError):
-                raise StorageUnavailableError(Script.GATE_ENTER, partner_id) from reply
-        return [_answer(reply) for reply in replies]
+                raise StorageUnavailableError(call.script, call.subject) from reply
+        return [_answer(answer) for reply in replies for answer in reply]
 
     def leave(self, partner_id: str, *tokens: str) -> None:
         """End these entries."""
@@ -72,10 +75,10 @@ class RedisGateStorage:
         return GateWait(why=HeldBy.SLOWED, wait_ms=patience_ms) if patience_ms > 0 else None
 
 
-def _entering(partner_id: str, token: str, limits: GateLimits) -> Call:
+def _entering(partner_id: str, limits: GateLimits, *tokens: str) -> Call:
     bounds = (limits.max_concurrent or 0, limits.entry_lease_ms)
     rate = (f"{limits.rate_interval_ms:.6f}", f"{limits.rate_slack_ms:.6f}")
-    return Call(Script.GATE_ENTER, partner_id, (partner_id, token, limits.endpoint, *bounds, *rate))
+    return Call(Script.GATE_ENTER, partner_id, (partner_id, limits.endpoint, *bounds, *rate, *tokens))
 
 
 def _answer(reply: Any) -> GateWait | None:

@@ -39,6 +39,9 @@ _KINDS: Final = {kind.value.encode(): kind for kind in JobKind}
 _CAUSES: Final = {cause.value.encode(): cause for cause in ClaimCause}
 _REFUSALS: Final = {why.value.encode(): Refused(why=why) for why in Refusal}
 
+#: What `record_finish_many` replies, having done nothing, while reconciliation keeps entries: name those of the jobs.
+KEYS_WANTED: Final = b"keys_wanted"
+
 Outcome = tuple[Claim, Transition]
 
 
@@ -92,15 +95,23 @@ def read_claims(
 def recordings(outcomes: Sequence[Outcome], options: LedgerOptions) -> list[tuple[Call, Sequence[Outcome]]]:
     """Return the calls that record the outcomes in order, each with those it records."""
     calls: list[tuple[Call, Sequence[Outcome]]] = []
-    for width, run in groupby(map(_Ending, outcomes), key=lambda ending: ending.width):
-        if width is None:
-            calls += [(redis_transitions.call_for(*ending.outcome, options), [ending.outcome]) for ending in run]
+    for are_finishes, run in groupby(outcomes, key=lambda outcome: isinstance(outcome[1], Finish)):
+        if not are_finishes:
+            calls += [(redis_transitions.call_for(*outcome, options), [outcome]) for outcome in run]
             continue
         endings = list(run)
         for start in range(0, len(endings), GROUP):
             group = endings[start : start + GROUP]
-            calls.append((_finish(group, width, options), [ending.outcome for ending in group]))
+            calls.append((_finish(group, [()] * len(group), options), group))
     return calls
+
+
+def with_keys(group: Sequence[Outcome], options: LedgerOptions) -> Call:
+    """Return the call that ends the jobs of a group and resolves what reconciliation keeps of them."""
+    keys = [tuple(reconciliation_keys(claim.job_id)) for claim, _ in group]
+    width = max(map(len, keys))
+    # A job may have fewer than another; resolving one twice changes nothing.
+    return _finish(group, [(*own, *own[:1] * (width - len(own))) for own in keys], options)
 
 
 def read_recordings(
@@ -170,27 +181,12 @@ def _claim(group: Sequence[tuple[str, int]], lease: Lease, start: int) -> Call:
     return Call(Script.CLAIM_MANY, group[0][0], tuple(arguments))
 
 
-class _Ending:
-    """Hold an outcome and, if the job ended well, what the server is told of it."""
-
-    __slots__ = ("arguments", "outcome", "width")
-
-    def __init__(self, outcome: Outcome) -> None:
-        claim, transition = outcome
-        self.outcome = outcome
-        self.arguments: tuple[Argument, ...] = ()
-        self.width: int | None = None
+def _finish(group: Sequence[Outcome], keys: Sequence[tuple[str, ...]], options: LedgerOptions) -> Call:
+    arguments: list[Argument] = [options.dedup_ttl_s, options.resolved_ttl_s, len(keys[0])]
+    for (claim, transition), own in zip(group, keys, strict=True):
         if isinstance(transition, Finish):
-            keys = reconciliation_keys(claim.job_id)
-            self.arguments = (claim.job_id, claim.version, claim.token, transition.finished_as.value, *keys)
-            self.width = len(keys)
-
-
-def _finish(group: Sequence[_Ending], width: int, options: LedgerOptions) -> Call:
-    arguments: list[Argument] = [options.dedup_ttl_s, options.resolved_ttl_s, width]
-    for ending in group:
-        arguments += ending.arguments
-    return Call(Script.RECORD_FINISH_MANY, group[0].outcome[0].job_id, tuple(arguments))
+            arguments += (claim.job_id, claim.version, claim.token, transition.finished_as.value, *own)
+    return Call(Script.RECORD_FINISH_MANY, group[0][0].job_id, tuple(arguments))
 
 
 def _in_order(jobs: Sequence[NewJob], replies: Sequence[Any]) -> Iterator[Any]:

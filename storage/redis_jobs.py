@@ -98,8 +98,7 @@ class RedisJobStorage:
     def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
         """Return when each job was finalised, with one exchange."""
         limits.check_batch(job_ids)
-        commands = [("HGET", self._keys.of(Key.JOB, job_id), "finalized") for job_id in job_ids]
-        replies = self._scripts.commands("finalized_at_many", "a batch", commands)
+        replies = self._run(Script.FINALIZED, "a batch", *job_ids) if job_ids else []
         return [None if reply is None else int(reply) for reply in replies]
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
@@ -131,6 +130,7 @@ class RedisJobStorage:
         places = [place for place, refused in enumerate(results) if refused is None]
         calls = redis_groups.recordings([outcomes[place] for place in places], self._options)
         replies = self._scripts.run_many([call for call, _ in calls])
+        self._resolve_too(calls, replies)
         errors = redis_groups.read_recordings(calls, replies, self._options)
         for place, error in zip(places, errors, strict=True):
             results[place] = error
@@ -203,6 +203,13 @@ class RedisJobStorage:
         """Return the server's clock, Unix milliseconds."""
         seconds, micros = self._scripts.command("now_ms", "the clock", "TIME")
         return int(seconds) * 1_000 + int(micros) // 1_000
+
+    def _resolve_too(self, calls: Sequence[tuple[Call, Sequence[redis_groups.Outcome]]], replies: list[Any]) -> None:
+        """Repeat what needs the keys of reconciliation entries: making them takes longer than all the rest."""
+        wanted = [place for place, reply in enumerate(replies) if reply == redis_groups.KEYS_WANTED]
+        again = [redis_groups.with_keys(calls[place][1], self._options) for place in wanted]
+        for place, reply in zip(wanted, self._scripts.run_many(again), strict=True):
+            replies[place] = reply
 
     def _admission(self, job: NewJob) -> tuple[Argument, ...]:
         content = (job.job_id, job.kind.value, job.queue, job.digest, job.payload, job.finalized_at)

@@ -44,6 +44,7 @@ class Script(StrEnum):
     DEAD_PAYLOAD = "dead_payload"
     DEAD_TAKE = "dead_take"
     DUE = "due"
+    FINALIZED = "finalized"
     GATE_ENTER = "gate_enter"
     GATE_SLOW = "gate_slow"
     GATE_STOP = "gate_stop"

@@ -220,7 +220,8 @@ class BatchRun(Generic[QuestionT]):
                     steps.RetryAfter(attempt=attempt, delay_ms=delay_ms)
                     | steps.Defer(attempt=attempt, delay_ms=delay_ms)
                 ):
-                    wakes.append(Wake(outcome.claim.job_id, attempt, delay_ms))
+                    alone = outcome.claim.cause is jobs.ClaimCause.LEASE_EXPIRED
+                    wakes.append(Wake(outcome.claim.job_id, attempt, delay_ms, alone=alone))
                 case steps.DeadLettered(record=record):
                     self.after.bury(record)
                 case steps.Done() | steps.AwaitReceipt():

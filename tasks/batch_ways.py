@@ -143,7 +143,7 @@ class OnLoop(Generic[QuestionT]):
         self._loop = loop
         self._most = most
         #: So many places have to be free, or answers there, before the next exchange with the store is worth it.
-        self._enough = max(1, most // 4)
+        self._enough = max(1, most // 2)
         #: Begun, by job id.
         self._asked: dict[str, QuestionT] = {}
         #: Begun and not on the loop yet.
@@ -189,17 +189,21 @@ class OnLoop(Generic[QuestionT]):
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, question: QuestionT) -> None:
-        answer: object = HookTransientError("the hook was interrupted")
         try:
             crash_points.reach(CrashPoint.BEFORE_HOOK)
             answer = await self._ask(question)
             crash_points.reach(CrashPoint.AFTER_HOOK)
         except Exception as error:  # noqa: BLE001  # a hook is user code: whatever it raises is an answer
             answer = error
-        finally:
-            self._answers.append((question.claim.job_id, answer))
-            if len(self._answers) >= min(self._enough, len(self._asked)):
-                self._jobs.news.set()
+        except BaseException:
+            self._keep(question, HookTransientError("the hook was interrupted"))
+            raise
+        self._keep(question, answer)
+
+    def _keep(self, question: QuestionT, answer: object) -> None:
+        self._answers.append((question.claim.job_id, answer))
+        if len(self._answers) >= min(self._enough, len(self._asked)):
+            self._jobs.news.set()
 
     def _conclude(self) -> None:
         # Interrupted anywhere here, the next round finds the answers again; what has ended twice is recorded once.

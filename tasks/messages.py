@@ -6,6 +6,7 @@ A message either names an admitted job (`job_id`, `attempt`) or carries a whole 
 and the ledger. Everything refused raises `InvalidMessageError` with the field and what to do.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
@@ -23,6 +24,7 @@ MAX_CANONICAL_INTEGER: Final = 9_007_199_254_740_991
 #: Job ids that begin so name deliveries; a receipt must not claim one.
 DELIVERY_PREFIX: Final = "delivery:"
 MAX_ATTEMPT: Final = 2**32 - 1
+_VISIBLE_ASCII: Final = re.compile(r"[!-~]*")
 
 
 class WakeUpMessage(pydantic.BaseModel):
@@ -100,8 +102,8 @@ def check_header_safe(field: str, value: str) -> None:
     """Refuse an id that cannot stand in an HTTP header value: it is sent as the idempotency key (RFC 9110, 5.5)."""
     if not value or len(value.encode()) > MAX_ID_BYTES:
         raise InvalidInputError(field=field, problem=f"expected 1 to {MAX_ID_BYTES} bytes, got: {len(value.encode())}")
-    unsafe = next((character for character in value if not "!" <= character <= "~"), None)
-    if unsafe is not None:
+    if not _VISIBLE_ASCII.fullmatch(value):
+        unsafe = next(character for character in value if not "!" <= character <= "~")
         problem = f"expected visible ASCII characters only (it is sent as a header value), got: {unsafe!r}"
         raise InvalidInputError(field=field, problem=problem)
 

@@ -21,6 +21,8 @@ class Wake:
     job_id: str
     attempt: int
     delay_ms: int = 0
+    #: A worker died in an attempt of this job: it shares no message, so that it cannot cost others theirs.
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ def packs(wakes: Sequence[Wake], size: int) -> Iterator[Pack]:
     """Yield messages of at most `size` wake-ups, soonest first; none comes before its time."""
     waiting: list[Wake] = []
     for wake in sorted(wakes, key=lambda wake: wake.delay_ms):
+        if wake.alone:
+            yield _pack([wake])
+            continue
         if waiting and (len(waiting) == size or wake.delay_ms - waiting[0].delay_ms > SPREAD_MS):
             yield _pack(waiting)
             waiting = []

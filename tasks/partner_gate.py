@@ -185,7 +185,9 @@ class PartnerGate:
         return replace(policy, probe_lease_ms=max(policy.probe_lease_ms, self.min_lease_ms))
 
     def _leased_gate(self, limits: GateLimits) -> GateLimits:
-        return replace(limits, entry_lease_ms=max(limits.entry_lease_ms, self.min_lease_ms))
+        if limits.entry_lease_ms >= self.min_lease_ms:
+            return limits
+        return replace(limits, entry_lease_ms=self.min_lease_ms)
 
     def _tell(self, partner_id: str, policy: circuit.CircuitPolicy, reports: Sequence[circuit.Report]) -> None:
         while True:

@@ -23,7 +23,7 @@ from storage import bundle, options, quarantine, redis_client
 from storage.jobs import Lease
 from tasks import batch_runtime, delivery_flow, delivery_messages, partner_gate, partners, runtime, settlement_flow
 from tasks.hooks import loading, webhook
-from worker import embedded, lease_keeper, orphans, outcome_spool
+from worker import embedded, lease_keeper, orphans, outcome_spool, quarantine_spool
 from worker.quarantine import StoredQuarantine
 from worker.settings import Settings
 
@@ -90,6 +90,7 @@ def ledger_client(settings: Settings, url: str) -> redis.Redis:
         timeout_s=settings.redis_timeout_s,
         connect_timeout_s=settings.connect_timeout_s,
         ca_file=settings.tls_ca_file,
+        sentinel_master=settings.sentinel_master,
     )
 
 
@@ -158,6 +159,12 @@ def build_batch(settings: Settings) -> batch_runtime.BatchRuntime:
 def outcome_spool_of(settings: Settings) -> outcome_spool.FileSpool:
     """Make the spool that all workers with this data directory share."""
     return outcome_spool.FileSpool(settings.data_dir / "spool", settings.spool_max_entries, _CLOCK.now_ms)
+
+
+def quarantine_spool_of(settings: Settings) -> quarantine_spool.QuarantineSpool:
+    """Make the spool of messages for the quarantine that all workers with this data directory share."""
+    folder = settings.data_dir / "spool" / "quarantine"
+    return quarantine_spool.QuarantineSpool(folder, quarantine_bounds(settings), _CLOCK.now_ms)
 
 
 def build_settlement(settings: Settings) -> settlement_flow.SettlementFlow:

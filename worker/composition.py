@@ -21,7 +21,9 @@ class Composition:
         self.settings = settings
         self.storage: Callable[[], Storage] = bootstrap.PerProcess(lambda: bootstrap.build_storage(settings))
         self.runtime: Callable[[], Runtime] = bootstrap.PerProcess(self._build_runtime)
-        self.intake = quarantine.QuarantineIntake(lambda: self.storage().quarantine)
+        self.intake = quarantine.QuarantineIntake(
+            lambda: self.storage().quarantine, bootstrap.quarantine_spool_of(settings)
+        )
         self.pulse = health.Pulse(settings.data_dir, SystemClock().now_ms)
         self.limits = envelope.Limits(
             max_message_bytes=settings.max_message_bytes,

@@ -65,7 +65,8 @@ class QuarantiningConsumer(Consumer):  # type: ignore[misc]  # Celery ships no t
         handle = super().create_task_handler(*args, **options)
 
         def hand_on(message: Any) -> None:
-            self._handle(handle, message)
+            if not self.controller.drain.has_begun:
+                self._handle(handle, message)
 
         kept = gathering.Gathering(self._gather_size, hand_on, self.call_soon)
 

@@ -5,6 +5,7 @@ What is wrong with the servers: asked by every worker before it takes a job, and
 an unsafe one stops the start.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import celery
 import redis
 
-from storage import redis_client
+from storage import redis_client, sentinel_address
 from storage.keys import Key, Keys
 from worker import bootstrap, settings_checks
 from worker.settings import Settings
@@ -58,6 +59,8 @@ class ServerFacts:
     #: How far the server's clock is ahead of this host's, in milliseconds; negative when it is behind.
     ahead_ms: int
     application_id: str | None
+    #: Whether a replica may be promoted that lacks what this primary has said yes to.
+    may_forget_in_promotion: bool = False
 
 
 def examine(settings: Settings, now_ms: Callable[[], int], *, claim: bool = False) -> list[Finding]:
@@ -94,7 +97,10 @@ def server_facts(url: str, settings: Settings, now_ms: Callable[[], int], *, cla
             client.set(key, settings.application_id, nx=True)
         # A node of a cluster sends whoever asks for a key to another node.
         application = None if is_cluster else client.get(key)
-        return _facts(client, info, application, now_ms)
+        found = _facts(client, info, application, now_ms)
+    # The server tells this number only where `min-replicas-to-write` is set.
+    forgets = sentinel_address.is_sentinel(url) and "min_slaves_good_slaves" not in info
+    return dataclasses.replace(found, may_forget_in_promotion=forgets)
 
 
 def _facts(client: redis.Redis, info: Mapping[str, Any], application: object, now_ms: Callable[[], int]) -> ServerFacts:
@@ -159,6 +165,16 @@ def _append_only(server: str, settings: Settings, facts: ServerFacts) -> Iterato
     yield Finding(check=f"{server}: append-only file", severity=severity, sentence=sentence)
 
 
+def _promotion(server: str, _settings: Settings, facts: ServerFacts) -> Iterator[Finding]:
+    # A broker that forgets costs wake-up calls, which the pump sends again.
+    if server == "ledger" and facts.may_forget_in_promotion:
+        sentence = (
+            "The ledger's primary takes writes while no replica follows, and a promotion forgets them: set"
+            " `min-replicas-to-write 1` and `min-replicas-max-lag 10` on every server of the group."
+        )
+        yield Finding(check="ledger: promotion", severity=Severity.WARNING, sentence=sentence)
+
+
 def _clock(server: str, settings: Settings, facts: ServerFacts) -> Iterator[Finding]:
     if abs(facts.ahead_ms) > settings.max_clock_skew_ms:
         sentence = (
@@ -181,6 +197,7 @@ _CHECKS: Final[tuple[Callable[[str, Settings, ServerFacts], Iterator[Finding]], 
     _kind_of_server,
     _memory,
     _append_only,
+    _promotion,
     _clock,
     _namespace,
 )

@@ -7,6 +7,7 @@ by their soft time limit, so that their outcome is recorded; who ignores that is
 """
 
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -18,8 +19,8 @@ from typing import Any, Final, Protocol, assert_never
 import structlog
 from celery import bootsteps, signals
 
-#: How often the main loop looks whether it may end, in seconds.
-_PERIOD_S: Final = 0.1
+from worker.connected_timer import ConnectedTimer
+
 #: How long an interrupted hook may take to end, in seconds.
 INTERRUPTION_S: Final = 3.0
 
@@ -141,27 +142,23 @@ class DrainOnTerm(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ship
             state.should_stop = 0
 
 
-class DrainTimer(bootsteps.StartStopStep):  # type: ignore[misc]  # as above
+class DrainTimer(ConnectedTimer):
     """Let the main loop look."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
+    period_s = 0.1
 
-    def __init__(self, _consumer: Any, **_: Any) -> None:
-        self._timer: Any = None
-
-    def start(self, consumer: Any) -> None:
-        """Begin with every new connection."""
-        around, drain = _surroundings(consumer), consumer.controller.drain
-        self._timer = consumer.timer.call_repeatedly(_PERIOD_S, drain.look, (around,))
-
-    def stop(self, _consumer: Any) -> None:
-        """End with the connection."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def due(self, consumer: Any) -> Callable[[], object]:
+        """Look whether the worker may end."""
+        return functools.partial(consumer.controller.drain.look, _surroundings(consumer))
 
 
 def _surroundings(consumer: Any) -> Surroundings:
     from celery.worker import state  # noqa: PLC0415  # as above
+
+    def stop_consuming() -> None:
+        consumer.task_consumer.cancel()
+        _forget_what_waits(consumer.controller)
 
     def end() -> None:
         state.should_stop = 0
@@ -171,8 +168,17 @@ def _surroundings(consumer: Any) -> Surroundings:
         state.should_terminate = 1
 
     return Surroundings(
-        stop_consuming=consumer.task_consumer.cancel,
-        running=lambda: state.reserved_requests,
+        stop_consuming=stop_consuming,
+        running=lambda: state.active_requests,
         end=end,
         abandon=abandon,
     )
+
+
+def _forget_what_waits(worker: Any) -> None:
+    """Begin nothing that no process or thread has begun: its messages return when the worker ends."""
+    if worker.semaphore is not None:
+        worker.semaphore.clear()
+    executor = getattr(worker.pool, "executor", None)
+    if executor is not None:
+        executor.shutdown(wait=False, cancel_futures=True)

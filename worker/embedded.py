@@ -8,14 +8,13 @@ asks first picks the port. `python -m worker.embedded` runs it in the foreground
 import contextlib
 import os
 import secrets
-import socket
 import sys
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from reliability.errors import ConfigurationError
-from worker import embedded_server
+from worker import embedded_server, ports
 from worker.settings import Settings
 
 #: The file that holds the address, password included; readable by its owner only.
@@ -33,7 +32,7 @@ def address(settings: Settings) -> str:
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if url:
         path.unlink(missing_ok=True)
-    return _keep(path, f"redis://:{secrets.token_hex(16)}@{_LOOPBACK}:{wanted or _free_port()}/0")
+    return _keep(path, f"redis://:{secrets.token_hex(16)}@{_LOOPBACK}:{wanted or ports.free_port()}/0")
 
 
 def _read(path: Path) -> str | None:
@@ -57,13 +56,6 @@ def _keep(path: Path, url: str) -> str:
     finally:
         draft.unlink()
     return _read(path) or url
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def main() -> int:

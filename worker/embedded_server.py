@@ -27,6 +27,9 @@ _READY_LIMIT_S: Final = 60.0
 _POLL_S: Final = 0.05
 _STOP_LIMIT_S: Final = 10.0
 _PR_SET_PDEATHSIG: Final = 1
+#: What glibc's allocator is told: it keeps as many freed pieces of a size as one script frees. With its own 7 it joins
+#: and splits pieces for half of the time that scripts for many jobs take. Other allocators do not look at it.
+ALLOCATOR_SETTINGS: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=4096"}
 #: How much of the server's log is shown when it does not start.
 _LOG_TAIL_BYTES: Final = 600
 
@@ -80,6 +83,7 @@ def _start(url: str, directory: Path, log: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            env={**ALLOCATOR_SETTINGS, **os.environ},
             # A signal to the whole process group must reach this process only: it ends the server after its clients.
             start_new_session=True,
             preexec_fn=_end_with_parent,  # noqa: PLW1509  # this process has no threads yet

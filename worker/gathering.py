@@ -6,17 +6,18 @@ whoever has failed before runs alone. While somebody watches the worker's events
 shows every task.
 """
 
+import functools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from celery import bootsteps
 from kombu.message import Message
 from kombu.utils.uuid import uuid
 
 from tasks import batch_messages, names, shown
 from tasks.messages import MAX_ID_BYTES
+from worker.connected_timer import ConnectedTimer
 
 #: The task that runs many of each task.
 _TOGETHER: Final[Mapping[object, str]] = {
@@ -26,8 +27,6 @@ _TOGETHER: Final[Mapping[object, str]] = {
 _WISHES: Final = ("eta", "expires", "retries")
 #: Celery writes limits that nobody asked for like this.
 _NO_LIMITS: Final = (None, [None, None], (None, None))
-#: How often the worker looks whether somebody watches, in seconds.
-_LOOK_S: Final = 1.0
 
 
 def is_plain(headers: Mapping[str, object], kwargs: Mapping[str, object]) -> bool:
@@ -114,24 +113,20 @@ class Gathering:
         self._hand_on(messages[0] if len(messages) == 1 else GatheredMessage(messages))
 
 
-class PrefetchWindow(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships no types
+class PrefetchWindow(ConnectedTimer):
     """Hold as many messages as can be gathered, and few while each runs alone: others may have time for them."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
+    period_s = 1.0
 
-    def __init__(self, _consumer: Any, **_: Any) -> None:
-        self._timer: Any = None
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        super().__init__(consumer, **options)
         self._is_wide = True
 
-    def start(self, consumer: Any) -> None:
-        """Begin with every new connection, whose window is wide."""
+    def due(self, consumer: Any) -> Callable[[], object]:
+        """Look; a new connection begins with a wide window."""
         self._is_wide = True
-        self._timer = consumer.timer.call_repeatedly(_LOOK_S, self.look, (consumer,))
-
-    def stop(self, _consumer: Any) -> None:
-        """End with the connection."""
-        if self._timer is not None:
-            self._timer.cancel()
+        return functools.partial(self.look, consumer)
 
     def look(self, consumer: Any) -> None:
         """Narrow or widen the window if somebody began or ceased to watch."""

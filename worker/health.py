@@ -16,6 +16,8 @@ from typing import Any, Final
 import pydantic
 from celery import bootsteps
 
+from worker.connected_timer import ConnectedTimer
+
 #: How often the file is written and the main loop is asked to prove that it turns, in seconds.
 _PERIOD_S: Final = 1.0
 _STOP_LIMIT_S: Final = 2.0
@@ -140,22 +142,26 @@ class PulseThread(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ship
             self._pulse.write(node)
 
 
-class ConsumerPulse(bootsteps.StartStopStep):  # type: ignore[misc]  # as above
+class ConsumerPulse(ConnectedTimer):
     """Note when the worker is connected, and let its main loop prove that it turns."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
+    period_s = _PERIOD_S
 
-    def __init__(self, consumer: Any, **_: Any) -> None:
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        super().__init__(consumer, **options)
         self._pulse: Pulse = consumer.app.composition.pulse
-        self._timer: Any = None
+
+    def due(self, _consumer: Any) -> Callable[[], object]:
+        """Prove that the loop turns."""
+        return self._pulse.loop_turned
 
     def start(self, consumer: Any) -> None:
         """Begin with every new connection."""
         self._pulse.consuming(now=True)
-        self._timer = consumer.timer.call_repeatedly(_PERIOD_S, self._pulse.loop_turned)
+        super().start(consumer)
 
-    def stop(self, _consumer: Any) -> None:
+    def stop(self, consumer: Any) -> None:
         """End with the connection."""
         self._pulse.consuming(now=False)
-        if self._timer is not None:
-            self._timer.cancel()
+        super().stop(consumer)

@@ -9,9 +9,7 @@ has begun meanwhile is dropped: that attempt's counts.
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +20,7 @@ from storage.jobs import Claim, ClaimCause, JobKind
 from tasks import reporting, step_codec, steps
 from tasks.emit import emit, warn
 from tasks.recording import Outcome, Recorder
+from worker.spool_folder import SpoolFolder
 
 SCHEMA: Final = "chio.spool.outcome.v1"
 _SUFFIX: Final = ".json"
@@ -35,7 +34,7 @@ class FileSpool:
     """Keep outcomes in one folder, one file each. Safe to use from several processes."""
 
     def __init__(self, folder: Path, max_entries: int, now_ms: Callable[[], int]) -> None:
-        self._folder = folder
+        self._folder = SpoolFolder(folder, _SUFFIX)
         self._max_entries = max_entries
         self._now_ms = now_ms
 
@@ -54,11 +53,11 @@ class FileSpool:
         return True
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._names())
+        return len(self._folder)
 
     def entries(self) -> Iterator[Path]:
         """Yield the files, oldest first."""
-        yield from sorted(self._names())
+        return self._folder.entries()
 
     def read(self, path: Path) -> Outcome | None:
         """Return what a file holds, its delay shortened by the time it waited; None if another process took it away."""
@@ -70,25 +69,12 @@ class FileSpool:
 
     def forget(self, path: Path) -> None:
         """Remove a file that is done with."""
-        path.unlink(missing_ok=True)
-
-    def _names(self) -> Iterator[Path]:
-        with suppress(FileNotFoundError):
-            yield from self._folder.glob(f"*{_SUFFIX}")
+        self._folder.forget(path)
 
     def _write(self, outcome: Outcome) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         claim, now_ms = outcome.claim, self._now_ms()
         digest = hashlib.sha256(f"{claim.job_id}\0{claim.token}".encode()).hexdigest()[:24]
-        path = self._folder / f"{now_ms:015d}-{digest}{_SUFFIX}"
-        draft = path.with_suffix(".new")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text_of(outcome, now_ms).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        _sync(self._folder)
+        self._folder.write(now_ms, digest, text_of(outcome, now_ms).encode())
 
 
 class LateRecorder:
@@ -167,12 +153,3 @@ def _after(step: steps.Step, waited_ms: int) -> steps.Step:
             return dataclasses.replace(step, delay_ms=max(0, delay_ms - waited_ms))
         case _:
             return step
-
-
-def _sync(folder: Path) -> None:
-    """Have the folder's new entry on disk too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,38 +7,30 @@ worker of which one process died before its first message; here that process is 
 """
 
 import signal
+from collections.abc import Callable
 from typing import Any, Final
 
 from billiard import pool
-from celery import bootsteps, signals
+from celery import signals
 
 from worker import brief_errors
+from worker.connected_timer import ConnectedTimer
 
 _SIGNAL: Final = pool.SIG_SOFT_TIMEOUT
-#: How often lost pool processes are looked for, in seconds.
-_LOOK_PERIOD_S: Final = 0.5
 
 
-class ReplaceLost(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships no types
+class ReplaceLost(ConnectedTimer):
     """Replace pool processes that died, whenever that was."""
 
-    requires = ("celery.worker.consumer.connection:Connection",)
+    # A process is told to be gone a moment before it can be waited for; Celery would look again after 5 s.
+    period_s = 0.5
 
-    def __init__(self, _consumer: Any, **_: Any) -> None:
-        self._timer: Any = None
-
-    def start(self, consumer: Any) -> None:
-        """Begin with every new connection."""
+    def due(self, consumer: Any) -> Callable[[], object] | None:
+        """Have a pool of processes looked after; threads do not die."""
         # Celery asks once, before its first loop, and ends the worker if one process is gone.
         consumer.pool.did_start_ok = lambda: True
-        if maintain := getattr(consumer.pool, "maintain_pool", None):
-            # A process is told to be gone a moment before it can be waited for; Celery would look again after 5 s.
-            self._timer = consumer.timer.call_repeatedly(_LOOK_PERIOD_S, maintain)
-
-    def stop(self, _consumer: Any) -> None:
-        """End with the connection."""
-        if self._timer is not None:
-            self._timer.cancel()
+        maintain: Callable[[], object] | None = getattr(consumer.pool, "maintain_pool", None)
+        return maintain
 
 
 def guard_process() -> None:

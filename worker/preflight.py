@@ -15,7 +15,7 @@ from celery.exceptions import WorkerShutdown
 
 from reliability.clock import SystemClock
 from reliability.errors import ConfigurationError, StorageRefusedError, StorageUnavailableError
-from worker import doctor, settings_checks
+from worker import broker_login, doctor, routing, settings_checks
 from worker.composition import Composition
 from worker.doctor import Finding, Severity
 from worker.settings import Settings
@@ -40,7 +40,9 @@ class Doorstep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ships n
 
     def start(self, worker: Any) -> None:
         """Ask once; a server that does not answer is left to the steps that wait for it."""
-        unsafe = [finding for finding in _asked_once(worker.app.composition.settings) if _is_unsafe(finding)]
+        found = _asked_once(worker.app.composition.settings)
+        found += broker_login.findings(worker.app, routing.quorum_queues())
+        unsafe = [finding for finding in found if _is_unsafe(finding)]
         for finding in unsafe:
             _report(finding)
         if unsafe:

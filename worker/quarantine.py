@@ -2,7 +2,7 @@
 The way into the quarantine from a worker's main process, and the way back out of it to the queue.
 
 The consumer must not wait for a store that is down, nor lose what it took off the broker: entries that cannot be stored
-wait in memory, bounded, and the due pump's thread stores them when it can.
+wait on disk, bounded, and the due pump's thread stores them when it can.
 """
 
 import base64
@@ -10,7 +10,6 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import celery
@@ -20,58 +19,63 @@ from reliability.events import Event
 from storage.quarantine import QuarantineEntry, QuarantineStorage
 from tasks import publishing
 from tasks.emit import warn
+from worker.quarantine_spool import QuarantineSpool, SetAside
 
-#: How many entries wait for the store in memory; the oldest is dropped with a warning.
+#: How many entries wait in memory where not even the disk takes them; the oldest is dropped with a warning.
 MAX_WAITING: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
-    raw: bytes
-    queue: str
-    reason: str
-
-
 class QuarantineIntake:
-    """Keep messages in the store, or in memory until the store is back. Safe to call from several threads."""
+    """Keep messages in the store, or on disk until the store is back. Safe to call from several threads."""
 
-    def __init__(self, storage: Callable[[], QuarantineStorage]) -> None:
+    def __init__(self, storage: Callable[[], QuarantineStorage], spool: QuarantineSpool) -> None:
         self._storage = storage
-        self._waiting: deque[_Waiting] = deque()
+        self._spool = spool
+        self._store_is_away = False
+        #: What neither the store nor the disk took.
+        self._waiting: deque[SetAside] = deque()
         self._lock = threading.Lock()
 
     def keep(self, raw: bytes, queue: str, reason: str) -> None:
-        """Store the message; never raises and, while the store is known to be down, never waits for it."""
-        entry = _Waiting(raw=raw, queue=queue, reason=reason)
-        if self._waiting or not self._store(entry):
-            self._wait(entry)
+        """Keep the message past this process' end; never raises and, while the store is down, never waits for it."""
+        message = SetAside(raw=raw, queue=queue, reason=reason)
+        if not self._store_is_away and self._store(message):
+            return
+        self._store_is_away = True
+        if not self._spool.keep(message):
+            self._wait(message)
 
     def flush(self) -> None:
         """Store what waits, oldest first; stops at the first entry the store does not take. One thread calls it."""
-        while self._waiting:
-            entry = self._waiting[0]
-            if not self._store(entry):
-                return
-            with self._lock:
-                if self._waiting and self._waiting[0] is entry:
-                    self._waiting.popleft()
+        if self._spool.flush(self._store) and self._flush_memory():
+            self._store_is_away = False
 
     @property
     def waiting(self) -> int:
         """Count the entries that are only in memory."""
         return len(self._waiting)
 
-    def _store(self, waiting: _Waiting) -> bool:
+    def _flush_memory(self) -> bool:
+        while self._waiting:
+            message = self._waiting[0]
+            if not self._store(message):
+                return False
+            with self._lock:
+                if self._waiting and self._waiting[0] is message:
+                    self._waiting.popleft()
+        return True
+
+    def _store(self, message: SetAside) -> bool:
         try:
-            entry = self._storage().keep(waiting.raw, waiting.queue, waiting.reason)
+            entry = self._storage().keep(message.raw, message.queue, message.reason)
         except StorageUnavailableError:
             return False
         report(entry)
         return True
 
-    def _wait(self, entry: _Waiting) -> None:
+    def _wait(self, message: SetAside) -> None:
         with self._lock:
-            self._waiting.append(entry)
+            self._waiting.append(message)
             dropped = self._waiting.popleft() if len(self._waiting) > MAX_WAITING else None
         if dropped:
             warn(Event.MESSAGE_QUARANTINED, queue=dropped.queue, why=f"dropped:{dropped.reason}")

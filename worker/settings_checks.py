@@ -12,16 +12,17 @@ from urllib.parse import urlsplit
 
 from reliability import retry
 from reliability.errors import ConfigurationError, PolicyRangeError
+from storage import sentinel_address
 from tasks import messages
 from tasks.partners import PartnerDirectory
 from tasks.runtime import Runtime
 from worker.settings import Settings
 
 #: Brokers that pop a message before they track it and hand it out again after the visibility timeout.
-REDIS_SCHEMES: Final = ("redis", "rediss", "sentinel")
+REDIS_SCHEMES: Final = ("redis", "rediss", sentinel_address.SCHEME)
 AMQP_SCHEMES: Final = ("amqp", "amqps")
 #: What may keep the ledger.
-LEDGER_SCHEMES: Final = ("redis", "rediss")
+LEDGER_SCHEMES: Final = ("redis", "rediss", sentinel_address.SCHEME)
 #: Room a message needs beside its payload: base64 adds a third, headers and envelope the rest.
 _MESSAGE_PER_PAYLOAD: Final = 2
 #: Room each job of a batch message needs: the longest id, its attempt and what stands between.
@@ -101,12 +102,24 @@ def _urls(settings: Settings) -> Iterator[str]:
         scheme = urlsplit(settings.redis_url.get_secret_value()).scheme
         if scheme not in LEDGER_SCHEMES:
             yield f"CHIO_REDIS_URL must begin with {_either(LEDGER_SCHEMES)}, got {scheme!r}: name one Redis or Valkey."
+        yield from _sentinels("CHIO_REDIS_URL", settings.redis_url.get_secret_value())
     scheme = broker_scheme(settings)
+    if settings.broker_url:
+        yield from _sentinels("CHIO_BROKER_URL", settings.broker_url.get_secret_value())
     if settings.broker_url and scheme not in (*REDIS_SCHEMES, *AMQP_SCHEMES):
         yield (
             f"CHIO_BROKER_URL must begin with {_either((*REDIS_SCHEMES, *AMQP_SCHEMES))}, got {scheme!r}:"
             " name a Redis, a Sentinel or a RabbitMQ; a Redis Cluster cannot be a broker."
         )
+
+
+def _sentinels(setting: str, url: str) -> Iterator[str]:
+    if not sentinel_address.is_sentinel(url):
+        return
+    try:
+        sentinel_address.address_in(url)
+    except ConfigurationError as error:
+        yield f"{setting} cannot be read: {error.problem}."
 
 
 def _authorities(settings: Settings) -> Iterator[str]:

@@ -19,17 +19,26 @@ local function count_refusal(kind, known)
   count(kind, known == 'conflict' and 'conflicts' or 'duplicates', 1)
 end
 
+local watermarked = {}
+
+-- Give the queue its watermark, unless it has one.
+local function begin_watermark(queue)
+  if watermarked[queue] then return end
+  redis.call('HSETNX', K.watermarks(), queue, 0)
+  watermarked[queue] = true
+end
+
 -- job: kind, queue, digest, finalized, and the version to begin with; the payload is stored by the caller.
 local function write_row(id, job, now, slack_ms)
   redis.call('HSET', K.job(id), 'kind', job.kind, 'queue', job.queue, 'digest', job.digest, 'attempt', 0,
     'version', job.version or 0, 'state', 'outstanding', 'due', now, 'admitted', now, 'finalized', job.finalized)
-  redis.call('HSETNX', K.watermarks(), job.queue, 0)
+  begin_watermark(job.queue)
   enter(id, job.kind, job.queue, 'outstanding', lost_after(now, slack_ms, 0))
 end
 
 local function admit_new(id, job, payload, now, ttl_s, slack_ms)
   redis.call('SET', K.seen(id), string.sub(job.digest, 1, 16), 'NX', 'EX', ttl_s)
-  redis.call('SET', K.payload(id), payload)
+  keep(K.payload(id), payload)
   write_row(id, job, now, slack_ms)
   count(job.kind, 'admitted', 1)
 end

@@ -1,6 +1,9 @@
 --! include _row
 -- Part: taking the lease of one attempt.
 
+-- Scripts for many jobs put another function here, which has them all at hand.
+local function payload_of(id) return redis.call('GET', K.payload(id)) end
+
 -- lease: owner, token, ms. Returns one of
 --   {'claimed', kind, queue, attempt, version, lease_until, payload, finalized, admitted, first, cause, now}
 --   {'not_due', remaining_ms} | {'refused', why} | {'no_payload'}
@@ -19,7 +22,7 @@ local function claim(id, attempt, lease, now)
   elseif tonumber(row[3]) > now then
     return {'not_due', row[3] - now}
   end
-  local payload = redis.call('GET', K.payload(id))
+  local payload = payload_of(id)
   if not payload then return {'no_payload'} end
   local version, first, until_ms = row[11] + 1, row[9] or now, now + lease.ms
   redis.call('HSET', K.job(id), 'state', 'leased', 'version', version, 'first', first, 'owner', lease.owner,

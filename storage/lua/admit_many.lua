@@ -8,8 +8,29 @@
 -- Types    job HASH, payload STRING, seen STRING, outstanding ZSET, counts HASH, watermarks HASH, dead HASH,
 --          dead_job HASH
 
-local now = now_ms()
-return each(3, 6, function(i)
+local first, width = 3, 6
+
+-- Whether no id is known and none comes twice: two commands then tell it of all, where each would take three.
+local function all_are_new()
+  local ids, keys, met = {}, {}, {}
+  for i = first, #ARGV, width do
+    local id = ARGV[i]
+    if met[id] then return false end
+    met[id] = true
+    ids[#ids + 1] = id
+    keys[#keys + 1], keys[#keys + 2] = K.job(id), K.seen(id)
+  end
+  if redis.call('EXISTS', unpack(keys)) > 0 then return false end
+  for _, dead in ipairs(redis.call('HMGET', K.dead(), unpack(ids))) do
+    if dead then return false end
+  end
+  return true
+end
+
+local now, are_new = now_ms(), all_are_new()
+return each(first, width, function(i)
   local job = {kind = ARGV[i + 1], queue = ARGV[i + 2], digest = ARGV[i + 3], finalized = ARGV[i + 5]}
-  return admit(ARGV[i], job, ARGV[i + 4], now, ARGV[1], ARGV[2])
+  if not are_new then return admit(ARGV[i], job, ARGV[i + 4], now, ARGV[1], ARGV[2]) end
+  admit_new(ARGV[i], job, ARGV[i + 4], now, ARGV[1], ARGV[2])
+  return 'admitted'
 end)

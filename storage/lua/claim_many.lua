@@ -8,9 +8,23 @@
 --          queue, with NUL between them
 -- Types    job HASH, payload STRING, outstanding ZSET, leased ZSET, parked ZSET, counts HASH
 
+local first, width = 5, 2
+
+local function payloads()
+  local ids, keys, found = {}, {}, {}
+  for i = first, #ARGV, width do
+    ids[#ids + 1], keys[#keys + 1] = ARGV[i], K.payload(ARGV[i])
+  end
+  for place, payload in ipairs(redis.call('MGET', unpack(keys))) do found[ids[place]] = payload end
+  return found
+end
+
+local at_hand = payloads()
+payload_of = function(id) return at_hand[id] end
+
 local now, number = now_ms(), tonumber(ARGV[4]) - 1
 local function whole(instant) return string.format('%d', instant) end
-local answers = each(5, 2, function(i)
+local answers = each(first, width, function(i)
   number = number + 1
   local reply = claim(ARGV[i], ARGV[i + 1], {owner = ARGV[1], token = ARGV[2] .. whole(number), ms = ARGV[3]}, now)
   if reply[1] ~= 'claimed' then return reply end

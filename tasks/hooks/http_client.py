@@ -10,7 +10,6 @@ import concurrent.futures
 import hashlib
 import io
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Final
 
 import aiohttp
@@ -131,8 +130,6 @@ class HttpClient:
         return session
 
     def _new_session(self) -> aiohttp.ClientSession:
-        tracing = aiohttp.TraceConfig()
-        tracing.on_request_headers_sent.append(_note_sending)
         return aiohttp.ClientSession(
             connector=http_connector.connector(self._options.guard, self._tls, self._options.keepalive_s),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -141,15 +138,16 @@ class HttpClient:
             auto_decompress=False,
             trust_env=False,
             proxy=self._options.proxy_url,
-            trace_configs=[tracing],
+            request_class=_NotingRequest,
         )
 
 
-async def _note_sending(
-    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestHeadersSentParams
-) -> None:
-    del session, context, params
-    http_progress.current.get().reach(Phase.SENDING)
+class _NotingRequest(aiohttp.ClientRequest):
+    """A request that notes when it has a connection; a signal of the library would tell it too, and slow all others."""
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        http_progress.current.get().reach(Phase.SENDING)
+        return await super().send(conn)
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO:

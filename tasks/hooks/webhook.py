@@ -20,13 +20,15 @@ from reliability.delivery_request import DeliveryRequest
 from reliability.errors import ConfigurationError, InvalidInputError
 from reliability.exchange import Exchange, Phase
 from reliability.failures import SettlementFailureCode, SettlementFailureReason
+from reliability.partner_rules import PartnerRules
 from tasks import partners
-from tasks.hooks import webhook_signature
+from tasks.hooks import http_exchange, webhook_signature
 from tasks.hooks.http_client import HttpClient, HttpClientOptions
 from tasks.hooks.http_exchange import HttpExchange, HttpRequest
 from tasks.partners import Partner, PartnerDirectory
 
 _MS_PER_S: Final = 1000
+_PHASES: Final = {phase: Phase(phase.value) for phase in http_exchange.Phase}
 
 
 class WebhookDeliveryHook:
@@ -35,21 +37,23 @@ class WebhookDeliveryHook:
     def __init__(self, directory: PartnerDirectory, clock: clock.Clock) -> None:
         self.directory = directory
         self._clock = clock
-        self._clients = _Clients()
+        self._terms = _TermsInForce()
 
     def send(self, request: DeliveryRequest) -> DeliveryOutcome:
         """Send the request's bytes once, under its message id, and say what is known afterwards."""
         webhook = self._webhook(request)
         if isinstance(webhook, FailureConfirmed):
             return webhook
-        return self._decide(webhook.partner, self._clients.of(webhook.partner).post(webhook.request))
+        terms = self._terms.of(webhook.partner)
+        return self._decide(terms.rules, terms.client.post(webhook.request))
 
     async def send_async(self, request: DeliveryRequest) -> DeliveryOutcome:
         """Send as `send` does, without blocking the loop."""
         webhook = self._webhook(request)
         if isinstance(webhook, FailureConfirmed):
             return webhook
-        return self._decide(webhook.partner, await self._clients.of(webhook.partner).post_async(webhook.request))
+        terms = self._terms.of(webhook.partner)
+        return self._decide(terms.rules, await terms.client.post_async(webhook.request))
 
     def _webhook(self, request: DeliveryRequest) -> "_Webhook | FailureConfirmed":
         """Return what is to be posted, or why nothing is."""
@@ -64,7 +68,7 @@ class WebhookDeliveryHook:
             return _refused("partner.disabled", SettlementFailureCode.UNSUPPORTED)
         if request.expires_at is not None and self._clock.now_ms() >= request.expires_at * _MS_PER_S:
             return _refused("request.expired", SettlementFailureCode.INVALID_INPUT)
-        if not set(request.headers) <= set(partner.allowed_headers):
+        if request.headers and not set(request.headers) <= set(partner.allowed_headers):
             return _refused("request.header", SettlementFailureCode.INVALID_INPUT)
         return None
 
@@ -83,9 +87,9 @@ class WebhookDeliveryHook:
             return _refused("request.header", SettlementFailureCode.INVALID_INPUT)
         return _Webhook(partner, prepared)
 
-    def _decide(self, partner: Partner, exchange: HttpExchange) -> DeliveryOutcome:
+    def _decide(self, rules: PartnerRules, exchange: HttpExchange) -> DeliveryOutcome:
         ended_at = datetime.fromtimestamp(self._clock.now_ms() / _MS_PER_S, UTC)
-        return partner_rules.decide(partner.rules, evidence_of(exchange, ended_at))
+        return partner_rules.decide(rules, evidence_of(exchange, ended_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +100,32 @@ class _Webhook:
     request: HttpRequest
 
 
-class _Clients:
-    """Keep one HTTP client for partners that connect alike, so that connections are used again."""
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Hold what is made of a partner's terms once."""
+
+    partner: Partner
+    client: HttpClient
+    rules: PartnerRules
+
+
+class _TermsInForce:
+    """Keep one HTTP client for partners that connect alike, so that connections are used again, and each's rules."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_partner: dict[str, tuple[Partner, HttpClient]] = {}
+        self._by_partner: dict[str, _Terms] = {}
         self._by_connection: dict[tuple[HttpClientOptions, str], HttpClient] = {}
 
-    def of(self, partner: Partner) -> HttpClient:
-        """Return the client for the partner's terms in force."""
+    def of(self, partner: Partner) -> _Terms:
+        """Return what the partner's terms in force come to."""
         known = self._by_partner.get(partner.partner_id)
-        if known is not None and known[0] is partner:
-            return known[1]
+        if known is not None and known.partner is partner:
+            return known
         with self._lock:
-            client = self._shared(partner)
-            self._by_partner[partner.partner_id] = (partner, client)
-        return client
+            terms = _Terms(partner, self._shared(partner), partner.rules)
+            self._by_partner[partner.partner_id] = terms
+        return terms
 
     def _shared(self, partner: Partner) -> HttpClient:
         options = HttpClientOptions(guard=partner.guard, tls=partner.tls.files, proxy_url=partner.proxy)
@@ -150,7 +163,7 @@ def from_environment() -> WebhookDeliveryHook:
 def evidence_of(exchange: HttpExchange, ended_at: datetime) -> Exchange:
     """Return what the rules need to know of an exchange."""
     return Exchange(
-        phase=Phase(exchange.phase.value),
+        phase=_PHASES[exchange.phase],
         ended_at=ended_at,
         status=exchange.status,
         headers=exchange.headers,

@@ -178,7 +178,7 @@ def test_an_expired_lease_in_a_batch_counts_as_one_failed_attempt(backend: Backe
 
     assert hook.asked == ["b"]
     assert bench.row("a").attempt == 1
-    assert bench.after.woken == [Wake("a", 1, 100)]
+    assert bench.after.woken == [Wake("a", 1, 100, alone=True)]
 
 
 class VerifyingManyHook(ManyHook):

@@ -40,3 +40,13 @@ def test_every_wake_up_is_sent_once_and_never_early(delays: list[int], size: int
     due = {wake.job_id: wake.delay_ms for wake in wakes}
     assert all(0 <= delay_ms - due[job_id] <= packing.SPREAD_MS for job_id, delay_ms in sent)
     assert all(len(pack.wanted) <= size for pack in packing.packs(wakes, size))
+
+
+def test_a_job_in_whose_attempt_a_worker_died_travels_alone() -> None:
+    """Whoever may kill its process again shares no message; the others are packed around it."""
+    wakes = [Wake("a", 1, 10), Wake("killer", 1, 20, alone=True), Wake("b", 1, 30)]
+
+    packs = list(packing.packs(wakes, 10))
+
+    assert sorted(list(pack.wanted) for pack in packs) == [[("a", 1), ("b", 1)], [("killer", 1)]]
+    assert [pack.delay_ms for pack in packs if pack.wanted == [("killer", 1)]] == [20]

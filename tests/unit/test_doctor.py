@@ -33,6 +33,7 @@ CASES: dict[str, tuple[dict[str, Any], Severity, str]] = {
     "replica": ({"is_replica": True}, Severity.UNSAFE, "name the primary"),
     "eviction": ({"eviction": "allkeys-lru"}, Severity.UNSAFE, "set `maxmemory-policy noeviction`"),
     "no append-only file": ({"append_only": False}, Severity.UNSAFE, "set `appendonly yes`"),
+    "forgetful promotion": ({"may_forget_in_promotion": True}, Severity.WARNING, "set `min-replicas-to-write 1`"),
     "nearly full": ({"used_bytes": 71, "max_bytes": 100}, Severity.WARNING, "raise maxmemory"),
     "clock ahead": ({"ahead_ms": 5_001}, Severity.UNSAFE, "synchronise both with NTP"),
     "clock behind": ({"ahead_ms": -5_001}, Severity.UNSAFE, "synchronise both with NTP"),

@@ -39,6 +39,12 @@ def test_mark_tells_digest_and_ending(ending: FinishedAs | None) -> None:
     assert dedup_mark.ending_of(mark) is ending
 
 
+@pytest.mark.parametrize("ending", FinishedAs)
+def test_mark_with_the_whole_word_is_understood(ending: FinishedAs) -> None:
+    """A mark that an earlier version wrote tells how the job ended."""
+    assert dedup_mark.ending_of(builders.job().digest[:16] + ending.value.encode()) is ending
+
+
 def test_instants_are_exact_to_the_microsecond() -> None:
     """A datetime's microseconds survive, before and after the epoch."""
     assert micros_of(datetime(2025, 6, 15, 12, 0, 0, 1, tzinfo=UTC)) == 1_749_988_800_000_001

@@ -17,7 +17,8 @@ def app() -> celery.Celery:
     app = celery.Celery(broker="memory://", set_as_current=False)
     app.conf.update(task_time_limit=45, task_soft_time_limit=30)
     for name in (names.OBSERVE_SETTLEMENT, names.OBSERVE_SETTLEMENTS, names.MARK_QUEUE):
-        app.task(nothing, name=name)
+        # Shared tasks would be part of every other app of the process.
+        app.task(nothing, name=name, shared=False)
     app.finalize()
     return app
 

@@ -79,7 +79,9 @@ CASES: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
         {"broker_url": "redis+cluster://h"},
         ("CHIO_BROKER_URL", "a Redis Cluster cannot be a broker"),
     ),
-    "RabbitMQ as ledger": ({"redis_url": "amqp://h"}, ("CHIO_REDIS_URL", "redis:// or rediss://")),
+    "RabbitMQ as ledger": ({"redis_url": "amqp://h"}, ("CHIO_REDIS_URL", "redis:// or rediss:// or sentinel://")),
+    "half a Sentinel as ledger": ({"redis_url": "sentinel://h;redis://h"}, ("CHIO_REDIS_URL", "sentinel://[user")),
+    "half a Sentinel as broker": ({"broker_url": "sentinel://h;:26379"}, ("CHIO_BROKER_URL", "sentinel://[user")),
 }
 
 

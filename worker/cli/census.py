@@ -28,6 +28,8 @@ class Census:
     dead_letter_feed_owed: int
     #: How many outcomes wait on this host's disk for the ledger.
     spooled: int = 0
+    #: How many messages wait on this host's disk for the quarantine.
+    set_aside: int = 0
 
     @property
     def is_balanced(self) -> bool:
@@ -44,6 +46,7 @@ class Census:
             "quarantine": dataclasses.asdict(self.quarantine),
             "dead_letters": {"stored": self.dead_letters, "feed_owed": self.dead_letter_feed_owed},
             "spooled_here": self.spooled,
+            "set_aside_here": self.set_aside,
         }
 
     def to_tables(self) -> Group:
@@ -54,6 +57,7 @@ class Census:
             "quarantined messages": self.quarantine.entries,
             "quarantined messages dropped for room": self.quarantine.dropped,
             "outcomes that wait on this host's disk": self.spooled,
+            "messages that wait on this host's disk": self.set_aside,
             **{f"reconciliation: {reason}": count for reason, count in self.reconciliation.items()},
         }
         return Group(
@@ -63,7 +67,7 @@ class Census:
         )
 
 
-def take(storage: Storage, spooled: int = 0) -> Census:
+def take(storage: Storage, spooled: int = 0, set_aside: int = 0) -> Census:
     """
     Look once; what this host has spooled is told by the caller.
 
@@ -78,6 +82,7 @@ def take(storage: Storage, spooled: int = 0) -> Census:
         quarantine=storage.quarantine.counts(),
         dead_letters=storage.dead_letters.count(),
         spooled=spooled,
+        set_aside=set_aside,
         dead_letter_feed_owed=storage.dead_letters.unpublished_count(),
     )
 

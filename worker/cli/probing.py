@@ -9,7 +9,7 @@ from reliability.clock import SystemClock
 from reliability.errors import ConfigurationError
 from tasks import publishing
 from tasks.partners import PartnerDirectory
-from worker import bootstrap, doctor, health, settings_checks
+from worker import bootstrap, broker_login, doctor, health, settings_checks
 from worker.cli import options, output, rows, station
 from worker.doctor import Finding, Severity
 from worker.settings import Settings
@@ -74,6 +74,9 @@ def _partners(settings: Settings) -> Iterator[Finding]:
 
 def _beats() -> Iterator[Finding]:
     app = station.celery_app()
+    if refused := broker_login.findings(app):
+        yield from refused
+        return
     try:
         yield from doctor.beat_findings(app)
     except publishing.publish_errors(app):

@@ -40,6 +40,10 @@ class Station:
         """Count the outcomes that wait on this host's disk for the ledger."""
         return len(bootstrap.outcome_spool_of(self.settings))
 
+    def set_aside(self) -> int:
+        """Count the messages that wait on this host's disk for the quarantine."""
+        return len(bootstrap.quarantine_spool_of(self.settings))
+
     def settlement_intake(self) -> Intake:
         """Return what takes lines with observations in."""
         return Intake(

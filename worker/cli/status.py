@@ -22,10 +22,14 @@ def status(
     from worker.cli import census, station, watching
 
     with station.opened() as here:
+
+        def look() -> census.Census:
+            return census.take(here.storage, here.spooled(), here.set_aside())
+
         if watch:
-            watching.watch(lambda: census.take(here.storage, here.spooled()), interval_s, as_json=as_json)
+            watching.watch(look, interval_s, as_json=as_json)
             raise typer.Exit(options.EXIT_FINE)
-        found = census.take(here.storage, here.spooled())
+        found = look()
     if as_json:
         output.document(found.to_json())
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from reliability.delivery_request import delivery_job_id
+from worker import ports
 from worker.demo import stack
 from worker.demo.processes import Processes
 from worker.simulators import partner_log
@@ -34,7 +35,7 @@ class Partners:
         self._processes = processes
         self._file = file
         self._script = script
-        self._down_port = stack.free_port()
+        self._down_port = ports.free_port()
         self._logs: list[Path] = []
 
     @property

@@ -5,7 +5,6 @@ Nothing of the caller's own settings reaches them, so a demo never touches a ser
 """
 
 import os
-import socket
 import sys
 import urllib.error
 import urllib.request
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from worker import ports
 from worker.demo.processes import Child, Processes
 
 #: How long one program may take to be ready on a slow machine, in seconds.
@@ -50,7 +50,7 @@ def environment_in(folder: Path) -> dict[str, str]:
         **inherited,
         **SETTINGS,
         "CHIO_DATA_DIR": str(folder),
-        "CHIO_FLOWER_PORT": str(free_port()),
+        "CHIO_FLOWER_PORT": str(ports.free_port()),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -114,11 +114,3 @@ def answers(url: str) -> bool:
             return True
     except (urllib.error.URLError, OSError):
         return False
-
-
-def free_port() -> int:
-    """Return a port nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
