@@ -1,6 +1,5 @@
 """The project's own producer: lines are decoded, validated, admitted and published, as by `chio-worker enqueue`."""
 
-import functools
 import json
 import os
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from worker.app import create_app
 _FIRST_FINALIZED_AT = 1_760_000_000
 
 
-@functools.cache
 def line(job_id: str) -> bytes:
     """Return an observation of about 400 bytes as a producer would write it."""
     return json.dumps(
@@ -40,12 +38,12 @@ def main() -> None:
     app, ledger = create_app(settings), bootstrap.build_storage(settings).jobs
     batch_size = int(os.environ.get(effects.BATCH_SIZE_VARIABLE, "1"))
 
-    def send_many(job_ids: Sequence[str]) -> None:
-        observations = [SettlementObservation.from_json(line(job_id)) for job_id in job_ids]
+    def send_many(lines: Sequence[bytes]) -> None:
+        observations = [SettlementObservation.from_json(each) for each in lines]
         jobs = [messages.admissible_settlement(each, settings.max_payload_bytes) for each in observations]
         enqueue.enqueue_many(app, ledger, jobs, batch_size)
 
-    producing.run(send_many)
+    producing.run_made(send_many, line)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 #: Between the number of a job and the instant it was sent at, in nanoseconds.
 SEPARATOR: Final = "-"
 _CHUNK: Final = 500
 
 SendMany = Callable[[Sequence[str]], object]
+#: What a producer has at hand of a job before it enqueues it.
+Item = TypeVar("Item")
 SendManyAsync = Callable[[Sequence[str]], Awaitable[object]]
 
 
@@ -43,15 +45,20 @@ def sent_at_ns(identifier: str) -> int:
 
 def run(send_many: SendMany) -> None:
     """Carry out the order on the command line and print what it took."""
+    run_made(send_many, str)
+
+
+def run_made(send_many: Callable[[Sequence[Item]], object], made_of: Callable[[str], Item]) -> None:
+    """As `run`, with what is made of each id, such as a line of a file; making it is not measured."""
     order = _order()
-    send_many([job_id(0, time.time_ns())])
+    send_many([made_of(job_id(0, time.time_ns()))])
     if order.rate_per_s:
         began_s = time.monotonic()
         for number, wait_s in paced(order, time.monotonic):
             time.sleep(wait_s)
-            send_many([job_id(number, time.time_ns())])
+            send_many([made_of(job_id(number, time.time_ns()))])
         return _tell(order.count, time.monotonic() - began_s)
-    ready = [list(chunk) for chunk in _chunks(order.count)]
+    ready = [[made_of(each) for each in chunk] for chunk in _chunks(order.count)]
     began_s = time.monotonic()
     for chunk in ready:
         send_many(chunk)

@@ -18,6 +18,7 @@ keep() {
 
 for user in worker producer operator flower beat reader; do
     keep "redis_url_$user" "redis://$user:$(random)@redis:6379/0"
+    keep "broker_url_$user" "amqp://$user:$(random)@rabbitmq:5672//"
 done
-keep broker_url "amqp://chio:$(random)@rabbitmq:5672//"
+keep partner_secret "whsec_$(head -c 32 /dev/urandom | base64)"
 keep flower_auth "operator:$(random)"

@@ -64,7 +64,7 @@ def _batches(own: Contender) -> tuple[Contender, ...]:
     """Return the same partner served in batches, as soon as the app registers their task."""
     if names.SEND_DELIVERIES not in {task.name for task in app.TASKS}:
         return ()
-    environment = {**own.environment, effects.BATCH_SIZE_VARIABLE: "500"}
+    environment = {**own.environment, effects.BATCH_SIZE_VARIABLE: "100"}
     return (dataclasses.replace(own, name=_BATCHED, environment=environment),)
 
 

@@ -12,6 +12,8 @@ from tests.support.worker_process import ROOT
 
 SECONDS = 60
 VERDICT = re.compile(r"lost 0 duplicated 0 stuck 0 recovered [0-9]+ longest_recovery_s [0-9]+\.[0-9]")
+#: Broker, pool, lease, rounds; median and longest recovery; what is allowed; the new worker's start, and what it took.
+FIGURES = re.compile(r"\| redis \| prefork \| 2 s \| 1 ( *\| [0-9.]+ s){5} \|")
 
 pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.timeout(SECONDS + 300)]
 
@@ -41,3 +43,19 @@ def test_a_run_under_fire_keeps_every_promise(broker: str, tmp_path: Path) -> No
     sys.stdout.write(f"{broker}: {last}\n")
     assert VERDICT.fullmatch(last), f"{run.stdout[-4000:]}\n{run.stderr[-4000:]}"
     assert run.returncode == 0, run.stdout[-4000:]
+
+
+@pytest.mark.xdist_group("chaos_redis")
+def test_a_recovery_is_measured() -> None:
+    """The measurement kills the only worker under a hook, has another one do the job once, and prints its figures."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.chaos.recovery", "--rounds=1"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS + 240,
+    )
+
+    sys.stdout.write(run.stdout)
+    assert FIGURES.fullmatch(run.stdout.strip()), run.stderr[-4000:]

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import redis
 
 from reliability.receipt import RECEIPT_SCHEMA
 from storage.jobs import JobState
 from tasks import names
 from tasks.crash_points import CrashPoint as At
 from tasks.publishing import NO_LIMITS
-from tests.support import builders, poison
+from tests.support import builders
 from tests.support import crew as crews
 from tests.support import fleet as fleets
 from tests.support.crew import Crew
@@ -152,6 +151,24 @@ def test_work_that_nobody_admitted_yet_comes_again(crew: Crew, receipt: str) -> 
     assert quarantined(crew, receipt) == []
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_work_that_was_taken_and_never_begun_comes_again(crew: Crew, receipt: str, pool: str) -> None:
+    """A worker is killed with foreign producers' messages in hand, the only copies there are: each is settled once."""
+    worker = crew.on(pool)
+    receipts = [f"{receipt}-{number}" for number in range(6)]
+    crew.orders.give(At.AFTER_TAKE, number=3)
+
+    for each in receipts:
+        offer(crew, each)
+
+    crew.orders.wait_until_obeyed()
+    assert worker.wait(fleets.LIMIT_S) == -signal.SIGKILL
+    crew.replace(pool)
+    for each in receipts:
+        poll(lambda: crew.fleet.storage.jobs.ending(each) == "settled", fleets.LIMIT_S, "the job to settle")  # noqa: B023  # polled here and now
+    assert [crew.fleet.effects(each) for each in receipts] == [1] * len(receipts)
+
+
 def test_work_that_kills_every_process_is_set_aside(crew: Crew, receipt: str) -> None:
     """A message over which two processes die is kept with its bytes: it would kill the next one too."""
     crew.on("prefork")
@@ -201,22 +218,17 @@ def test_a_replay_that_dies_has_replayed(crew: Crew, receipt: str) -> None:
 
 
 def test_a_message_that_nobody_can_read_is_kept_by_who_dies_over_it(crew: Crew, receipt: str) -> None:
-    """A worker is killed after it set a message aside: the next one sets the same bytes aside, and goes on."""
-    if crew.fleet.broker_url is not None:
-        pytest.skip("pushes into a list of Redis")
+    """A worker is killed after it set a message aside: the next one sets the same message aside, and goes on."""
     worker = crew.on("threads")
-    element = poison.element_bytes(headers=poison.sound_headers(task=f"tasks.of.{receipt}"))
     crew.orders.give(At.QUARANTINE_AFTER_STORE)
 
-    with redis.Redis.from_url(crew.fleet.redis_url) as client:
-        client.lpush("chio:broker:settlement", element)
+    crew.fleet.operator.app.send_task(f"tasks.of.{receipt}", queue="settlement", **NO_LIMITS)
     assert worker.wait(fleets.LIMIT_S) == -signal.SIGKILL
     successor = crew.on("threads")
     crew.fleet.enqueue(receipt)
 
     crew.fleet.wait_until_ended(receipt)
-    kept = crew.fleet.storage.quarantine.list(10)
-    assert element in {crew.fleet.storage.quarantine.raw(entry.entry_id) for entry in kept}
+    poll(lambda: quarantined(crew, receipt) == ["unknown_task"] * 2, fleets.LIMIT_S, "the message to be kept again")
     assert successor.is_running
 
 
@@ -235,9 +247,9 @@ def quarantined(crew: Crew, receipt: str) -> list[str]:
 
 
 def text_of(raw: bytes) -> str:
-    """Return a quarantined message with its body decoded."""
-    body = json.loads(raw).get("body", "")
-    return base64.b64decode(body).decode(errors="replace")
+    """Return a quarantined message's headers and its decoded body."""
+    message = json.loads(raw)
+    return f"{message.get('headers')} {base64.b64decode(message.get('body', '')).decode(errors='replace')}"
 
 
 def await_receipt(crew: Crew, receipt: str) -> None:

@@ -7,7 +7,7 @@ Faults of messages that plain Celery on Redis gets wrong, each under the name of
 | A7 | reconnects for ever over a message without an id | quarantined; `test_worker_poison.py` has every kind |
 | A9 | drops what it cannot read | quarantined with bytes and reason |
 | A10 | stops working behind many countdowns | the next job runs at once |
-| A15 | skips failure hooks when the result store is down | there is none, and the dead letter is written |
+| A15 | skips failure hooks when the result store is down | there is none; `..._servers.py` takes the ledger away |
 | A22 | changes a message from one retry to the next | queue, headers and limits stay |
 | A23 | takes payloads that fill the server | refused at the producer |
 
@@ -25,7 +25,7 @@ import psutil
 import pytest
 import redis
 
-from reliability.errors import ConfigurationError, InvalidInputError
+from reliability.errors import InvalidInputError
 from storage.jobs import JobState, Reschedule
 from tasks import enqueue, names
 from tests.support import builders, poison
@@ -34,9 +34,8 @@ from tests.support.fleet import Fleet
 from tests.support.rail import scripted
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, poll
-from worker import settings_checks
+from worker import preflight
 from worker.envelope import Defect
-from worker.settings import Settings
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
 
@@ -82,23 +81,27 @@ def receipt(request: pytest.FixtureRequest) -> str:
     return f"{request.node.name[:9]}-{next(_numbers)}"
 
 
-def test_a1_a_countdown_longer_than_the_visibility_timeout_is_refused() -> None:
-    """Settings with which a waiting message would be handed out twice stop the start with what to change."""
-    settings = Settings.load(max_hop_s=14, visibility_timeout_s=5)
+def test_a1_a_countdown_longer_than_the_visibility_timeout_is_refused(fleet: Fleet) -> None:
+    """A worker with which a waiting message would be handed out twice ends at once, saying what to change."""
+    refused = fleet.worker(CHIO_MAX_HOP_S="14", CHIO_VISIBILITY_TIMEOUT_S="5")
 
-    with pytest.raises(ConfigurationError, match=r"CHIO_VISIBILITY_TIMEOUT_S \(5\) must exceed CHIO_MAX_HOP_S"):
-        settings_checks.refuse_unusable(settings)
+    code = refused.wait(fleets.LIMIT_S)
+
+    assert code == preflight.EXIT_UNSAFE
+    assert "CHIO_VISIBILITY_TIMEOUT_S (5) must exceed CHIO_MAX_HOP_S" in refused.log_text()
 
 
 @IN_ONE_WORKER
 def test_a1_a_delay_longer_than_a_hop_runs_once(fleet: Fleet, worker: WorkerProcess, receipt: str) -> None:
-    """A retry that is due after more than one hop waits in the ledger, has no message, and runs exactly once."""
+    """A retry that is due after more than one hop waits in the ledger with no message; of two workers one runs it."""
+    beside = fleet.worker().wait_until_ready()
     fleet.enqueue(receipt, tool="busy")
     poll(lambda: bool(fleet.storage.jobs.rows(JobState.PARKED, 1)), fleets.LIMIT_S, "the retry to be parked")
 
     fleet.wait_until_ended(receipt)
 
-    assert worker.is_running
+    assert (worker.is_running, beside.is_running) == (True, True)
+    beside.kill()
     assert fleet.requests(receipt) == 2
     assert fleet.effects(receipt) == 1
 
@@ -132,15 +135,16 @@ def test_a9_nothing_that_cannot_be_read_is_dropped(
         poison.element_bytes(encoded=base64.b64encode(b"{broken").decode()): Defect.UNDECODABLE,
         poison.element_bytes(headers=poison.sound_headers(compression="application/x-gzip")): Defect.UNDECODABLE,
     }
-    before = fleet.storage.quarantine.counts().entries
+    before, ran = fleet.storage.quarantine.counts().kept, fleet.rail.tally().requests
 
     broker.lpush(QUEUE_KEY, *rows)
     fleet.enqueue(receipt)
 
     fleet.wait_until_ended(receipt)
-    poll(lambda: fleet.storage.quarantine.counts().entries == before + 4, AT_ONCE_S, "four messages to be kept")
+    poll(lambda: fleet.storage.quarantine.counts().kept == before + 4, AT_ONCE_S, "four messages to be kept")
     kept = quarantined(fleet)
     assert {element: kept[element] for element in rows} == rows
+    assert fleet.rail.tally().requests == ran + 1
     assert worker.is_running
 
 

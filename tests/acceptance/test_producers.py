@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from typing import Final
 
 import pytest
+import redis
+from kombu.connection import Connection
 
 from storage.quarantine import QuarantineEntry
 from tests.support import fleet as fleets
@@ -17,9 +19,11 @@ from tests.support import producers, rabbit
 from tests.support.fleet import Fleet
 from tests.support.producers import Producers
 from tests.support.rabbit import RabbitServer
+from tests.support.rabbit_users import RabbitWithUsers
 from tests.support.secured import SecuredServer
 from tests.support.servers import RedisServer
 from tests.support.worker_process import poll
+from worker.envelope import Defect
 
 pytestmark = [
     pytest.mark.server,
@@ -117,30 +121,77 @@ def test_the_same_id_with_other_content_is_set_aside(fleet: Fleet, shown: Produc
     assert fleet.effects(receipt) == 1
 
 
+@pytest.mark.parametrize("name", producers.NAMES)
+def test_a_message_too_large_is_set_aside(fleet: Fleet, shown: Producers, name: str) -> None:
+    """A message beyond the limit is quarantined, the one behind it is settled, and the producer sees nothing."""
+    large, small = f"large-{name}", f"small-{name}"
+    bloated = line(large).replace(b'"content_hash":"', b'"content_hash":"' + b"x" * 1_048_576)
+
+    sent = shown.send(name, fleet.broker_url or fleet.redis_url, [bloated, line(small)])
+    poll(lambda: bool(quarantined(fleet, large)) and fleet.effects(small) == 1, fleets.LIMIT_S, "both to end")
+
+    (entry,) = quarantined(fleet, large)
+    assert (sent.returncode, entry.reason, fleet.requests(large)) == (0, Defect.TOO_LARGE, 0)
+
+
+def test_a_message_without_id_is_set_aside(fleet: Fleet) -> None:
+    """A message that names its task and carries no id is quarantined as such; its producer sees nothing."""
+    options = {"global_keyprefix": "chio:broker:", "confirm_publish": True}
+    with Connection(fleet.broker_url or fleet.redis_url, transport_options=options) as connection:
+        connection.Producer(serializer="json", auto_declare=False).publish(
+            [[], {"observation": fleets.observation("nameless").to_wire()}, {}],
+            headers={"task": "chio.settle.observe", "for": "nameless"},
+            exchange="",
+            routing_key="settlement",
+            mandatory=True,
+        )
+    poll(lambda: bool(quarantined(fleet, "nameless")), fleets.LIMIT_S, "the message to be quarantined")
+
+    (entry,) = quarantined(fleet, "nameless")
+    assert (entry.reason, fleet.requests("nameless")) == (Defect.MISSING_ID, 0)
+
+
+@pytest.mark.parametrize("name", producers.NAMES)
+def test_a_queue_that_nobody_reads_is_told_on_rabbitmq_alone(fleet: Fleet, shown: Producers, name: str) -> None:
+    """A misspelt queue is an error on RabbitMQ; on Redis the message lies in a list, and nobody is told."""
+    sent = shown.sending_to("settlemnet").send(name, fleet.broker_url or fleet.redis_url, [line("misspelt")])
+
+    if fleet.broker_url:
+        assert sent.returncode != 0
+        assert b"NO_ROUTE" in sent.stderr or b"there is no queue settlemnet" in sent.stderr
+    else:
+        with redis.Redis.from_url(fleet.redis_url, protocol=2) as client:
+            assert (sent.returncode, client.delete("chio:broker:settlemnet")) == (0, 1)
+
+
 @pytest.fixture(scope="module")
-def empty_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
-    """Run a RabbitMQ on which no worker ever ran."""
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitWithUsers]:
+    """Run a RabbitMQ with the shipped users, on which no worker ever ran."""
     rabbit.require()
-    with RabbitServer(tmp_path_factory.mktemp("empty") / "node") as node:
+    with RabbitWithUsers(tmp_path_factory.mktemp("guarded") / "node") as node:
         yield node
 
 
 @pytest.mark.parametrize("name", producers.NAMES)
-def test_a_queue_that_is_not_there_is_told_on_rabbitmq(empty_node: RabbitServer, shown: Producers, name: str) -> None:
+def test_a_queue_that_is_not_there_is_told_on_rabbitmq(guarded: RabbitWithUsers, shown: Producers, name: str) -> None:
     """On a RabbitMQ without the queue, a producer ends with an error instead of losing its message."""
-    sent = shown.send(name, empty_node.url, [line("nowhere")])
+    sent = shown.send(name, guarded.url_for("producer"), [line("nowhere")])
 
     assert sent.returncode != 0
     assert b"NO_ROUTE" in sent.stderr or b"there is no queue settlement" in sent.stderr
 
 
 @pytest.mark.parametrize("name", producers.NAMES)
-def test_a_wrong_password_is_told_on_rabbitmq(empty_node: RabbitServer, shown: Producers, name: str) -> None:
-    """With a wrong password on RabbitMQ, a producer ends with an error that says so."""
-    sent = shown.send(name, empty_node.url.replace("guest:guest", "guest:guess"), [line("denied")])
+def test_a_user_without_rights_is_told_on_rabbitmq(guarded: RabbitWithUsers, shown: Producers, name: str) -> None:
+    """Under a user that may send nothing, or with a wrong password, a producer ends with an error that says so."""
+    url = guarded.url_for("reader")
 
-    assert sent.returncode != 0
-    assert re.search(rb"access.refused", sent.stderr, flags=re.IGNORECASE)
+    without_right = shown.send(name, url, [line("denied")])
+    unknown = shown.send(name, url.replace("password-of", "guess-of"), [line("denied")])
+
+    assert 0 not in (without_right.returncode, unknown.returncode)
+    assert b"access to exchange 'amq.default'" in without_right.stderr
+    assert re.search(rb"access.refused", unknown.stderr, flags=re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +199,15 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]
     """Run a server with the shipped users."""
     with SecuredServer(tmp_path_factory.mktemp("secured")) as server:
         yield server
+
+
+@pytest.mark.parametrize("name", producers.NAMES)
+def test_the_shipped_user_cannot_misspell_a_queue(secured: SecuredServer, shown: Producers, name: str) -> None:
+    """Under the producer's user of the shipped ACL a queue of another name is an error on Redis too."""
+    sent = shown.sending_to("settlemnet").send(name, secured.url_for("producer"), [line("misspelt")])
+
+    assert sent.returncode != 0
+    assert b"permission" in sent.stderr.lower()
 
 
 @pytest.mark.parametrize("name", producers.NAMES)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ports
 from tests.support.demo_run import OBSERVATIONS, ROOT, running_in
 from worker.demo import stack
 
@@ -25,7 +26,7 @@ def stack_of(folder: Path, environment: dict[str, str]) -> Iterator[Callable[[],
     with printed.open("wb") as output:
         # The environment is there already, so the first call's install is left out.
         running = subprocess.Popen(
-            ["make", "--assume-old=.venv/.installed", "run", f"RAIL_PORT={stack.free_port()}"],
+            ["make", "--assume-old=.venv/.installed", "run", f"RAIL_PORT={ports.free_port()}"],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -50,7 +51,7 @@ def stack_of(folder: Path, environment: dict[str, str]) -> Iterator[Callable[[],
 def test_stack_runs_until_it_is_interrupted(tmp_path: Path) -> None:
     """The stack settles what is enqueued, its worker is ready, and Ctrl-C leaves no process behind."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("CHIO_", "MAKE", "MFLAGS"))}
-    environment = {**own, "CHIO_DATA_DIR": str(tmp_path), "CHIO_FLOWER_PORT": str(stack.free_port())}
+    environment = {**own, "CHIO_DATA_DIR": str(tmp_path), "CHIO_FLOWER_PORT": str(ports.free_port())}
 
     def chio_worker(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -2,7 +2,8 @@
 Servers are restarted, killed, frozen and cut off under a worker that lives through all of it (row A24 of the faults).
 
 One worker of each pool serves all tests of this file: it says not ready while a server is away, goes on by itself when
-it is back, and at the end of each test every job has ended with one effect.
+it is back, and at the end of each test every job has ended with one effect. The server stays away just as long as it
+takes to be noticed; `CHIO_ACCEPTANCE_OUTAGE_S=60` keeps it away as long as row A24 asks for.
 """
 
 import itertools
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -25,6 +27,8 @@ from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, clean_environ, poll
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
+
+OUTAGE_S: Final = float(os.environ.get("CHIO_ACCEPTANCE_OUTAGE_S", "0"))
 
 _numbers = itertools.count()
 
@@ -62,6 +66,13 @@ class Site:
         """Wait until the worker says that it is not ready."""
         poll(lambda: not is_ready(self.worker), fleets.LIMIT_S, "the worker to say not ready")
 
+    def wait_out(self) -> None:
+        """Keep the server away for as long as an outage is to last; the worker says not ready all the while."""
+        ends_at_s = time.monotonic() + OUTAGE_S
+        poll(lambda: is_ready(self.worker) or time.monotonic() > ends_at_s, OUTAGE_S + 1, "the outage to end")
+        assert not is_ready(self.worker)
+        assert self.worker.is_running
+
 
 @pytest.fixture(
     scope="module",
@@ -87,6 +98,7 @@ def test_a_worker_without_its_server_waits_and_goes_on(site: Site) -> None:
     assert not is_ready(site.worker)
     assert probe(site, "live") == 0
     assert probe(site, "ready") == 1
+    site.wait_out()
 
     site.server.start()
 
@@ -111,6 +123,7 @@ def test_a_crash_of_the_server_loses_nothing(site: Site) -> None:
         site.wait_until_not_ready()
         with pytest.raises(StorageUnavailableError):
             site.fleet.enqueue("while-down")
+        site.wait_out()
         site.server.start()
     assert site.fleet.storage.jobs.ending("while-down") is None
 

@@ -26,11 +26,11 @@ from tests.support.worker_process import poll
 
 pytestmark = [
     pytest.mark.containers,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.xdist_group("containers"),
 ]
 
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 120.0
 
 
 def settle(operator: Operator, *receipt_ids: str, tool: str = "search.query") -> None:

@@ -38,6 +38,17 @@ def test_record_many_answers_each(backend: Backend) -> None:
     assert (jobs.get("a"), jobs.get("b")) == (None, None)
 
 
+def test_what_ended_twice_in_a_batch_is_recorded_once(backend: Backend) -> None:
+    """The second outcome of a job in the same batch is stale, and the job is counted once."""
+    jobs = backend.storage.jobs
+    claim, other = (builders.admitted_and_claimed(jobs, builders.job(name)) for name in "ab")
+
+    answers = jobs.record_many([(claim, SETTLED), (other, SETTLED), (claim, SETTLED)])
+
+    assert [type(answer) for answer in answers] == [type(None), type(None), StaleClaimError]
+    assert jobs.counts(JobKind.SETTLEMENT).finished[FinishedAs.SETTLED] == 2
+
+
 def test_record_many_of_nothing_is_nothing(backend: Backend) -> None:
     """An empty batch has no answers."""
     assert backend.storage.jobs.record_many([]) == []

@@ -67,6 +67,20 @@ def test_finish_resolves_what_reconciliation_keeps(backend: Backend) -> None:
     assert backend.storage.reconciliation.enqueue(builders.pending()) is False
 
 
+def test_finishing_many_resolves_what_reconciliation_keeps(backend: Backend) -> None:
+    """In a batch of settlements and deliveries each leaves no open entry, and those of other jobs stay."""
+    jobs, kept = backend.storage.jobs, backend.storage.reconciliation
+    claims = [builders.admitted_and_claimed(jobs), claimed_delivery(backend)]
+    kept.enqueue(builders.pending())
+    kept.enqueue(builders.pending("other"))
+
+    errors = jobs.record_many([(claim, Finish(finished_as=FinishedAs.CONFIRMED)) for claim in claims])
+
+    assert errors == [None, None]
+    assert list(kept.queued_requests()) == [builders.pending("other")]
+    assert jobs.counts(JobKind.DELIVERY).finished[FinishedAs.CONFIRMED] == 1
+
+
 @pytest.mark.parametrize(
     "publishes, state",
     [pytest.param(True, JobState.OUTSTANDING, id="published"), pytest.param(False, JobState.PARKED, id="parked")],

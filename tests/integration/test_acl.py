@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.xdist_group("
 LIMIT_S: Final = 30.0
 PREFIX: Final = "chio:broker:"
 FEED: Final = f"{PREFIX}{names.DEAD_LETTER_QUEUE}"
+KEPT: Final = ("chio:by-script", "chio:by-script-too", "chio:by-transaction", "chio:by-transaction-too")
 PIDBOX: Final = f"{PREFIX}/0.celery.pidbox"
 
 #: What nobody may do, whoever logs in.
@@ -171,6 +172,32 @@ def test_a_stranger_gets_nothing(bare: SecuredServer, command: str) -> None:
         pytest.raises(redis.AuthenticationError, match="invalid"),
     ):
         liar.execute_command(*command.split())
+
+
+@pytest.mark.parametrize("login", [("default", ""), ("default", "guess"), ("", "")])
+def test_nobody_logs_in_as_the_default_user(bare: SecuredServer, login: tuple[str, str]) -> None:
+    """The user that reads the append-only file has every right, and no connection can be it."""
+    with bare.client() as nobody, pytest.raises(redis.AuthenticationError):
+        nobody.execute_command("AUTH", *login)
+    with bare.client() as nobody, pytest.raises(redis.AuthenticationError):
+        nobody.execute_command("KEYS", "*")
+
+
+@pytest.mark.parametrize("program", ["packaged", "redis-server"])
+def test_a_restart_keeps_what_scripts_and_transactions_wrote(tmp_path: Path, program: str) -> None:
+    """What a worker wrote in a script or a transaction is there again after the server starts from its file."""
+    binary = None if program == "packaged" else secured.installed_redis()
+    with SecuredServer(tmp_path, binary=binary) as server:
+        with server.client_of("worker") as client:
+            client.evalsha(
+                client.script_load("redis.call('set', KEYS[1], 1); redis.call('set', KEYS[2], 1)"), 2, *KEPT[:2]
+            )
+            client.pipeline(transaction=True).set(KEPT[2], 1).set(KEPT[3], 1).execute()
+        server.stop()
+        server.start()
+
+        with server.client_of("worker") as client:
+            assert client.exists(*KEPT) == len(KEPT)
 
 
 @pytest.mark.parametrize("user", ["worker", "operator"])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -10,6 +11,17 @@ from tests.support.observations import observation
 from tests.support.servers import RedisServer
 
 pytestmark = pytest.mark.server
+
+#: A container's server as it comes, with the eviction that caches are given.
+STOCK: Final = {"appendonly": "no", "maxmemory-policy": "allkeys-lru"}
+FORGETS_KEYS: Final = (
+    "The ledger's server forgets keys when it is full (maxmemory-policy allkeys-lru):"
+    " set `maxmemory-policy noeviction` in its configuration."
+)
+WRITES_NO_FILE: Final = (
+    "The ledger's server writes no append-only file, so a restart of it loses what it holds:"
+    " set `appendonly yes` in its configuration, or CHIO_ALLOW_NO_APPEND_ONLY=true to accept the loss."
+)
 
 
 def lines(count: int) -> bytes:
@@ -41,14 +53,27 @@ def test_doctor_is_content_with_a_sound_server(tmp_path: Path, redis_url: str) -
 
 
 def test_doctor_says_what_to_change(tmp_path: Path) -> None:
-    """On a server that forgets keys and writes no append-only file, doctor ends with 1 and the two sentences to do."""
-    with RedisServer(tmp_path / "redis", options={"appendonly": "no", "maxmemory-policy": "allkeys-lru"}) as server:
-        answer = chio_worker(tmp_path, server.url, "doctor")
+    """A server set up as a stock container and told to evict is refused with exactly the two sentences that mend it."""
+    with RedisServer(tmp_path / "redis", options=STOCK) as server:
+        shown = chio_worker(tmp_path, server.url, "doctor")
+        answer = chio_worker(tmp_path, server.url, "doctor", "--json")
 
-    assert answer.returncode == 1
-    assert b"maxmemory-policy noeviction" in answer.stdout
-    assert b"appendonly yes" in answer.stdout
-    assert b"a worker refuses to start" in answer.stdout
+    document = json.loads(answer.stdout)
+    assert (shown.returncode, answer.returncode, document["safe"]) == (1, 1, False)
+    assert b"a worker refuses to start" in shown.stdout
+    unsafe = [finding["sentence"] for finding in document["findings"] if finding["severity"] == "unsafe"]
+    assert unsafe == [FORGETS_KEYS, WRITES_NO_FILE]
+
+
+def test_doctor_is_content_once_its_sentences_are_heeded(tmp_path: Path) -> None:
+    """What the two sentences tell to set is all that a stock server needs."""
+    with RedisServer(tmp_path / "redis", options=STOCK) as server, server.client() as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("appendonly", "yes")
+
+        answer = chio_worker(tmp_path, server.url, "doctor", "--json")
+
+    assert (answer.returncode, json.loads(answer.stdout)["safe"]) == (0, True)
 
 
 def test_server_that_goes_away_is_one_sentence(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from storage import bundle
+from storage import bundle, dedup_mark
 from storage.jobs import (
     Admitted,
     Bury,
@@ -145,13 +145,14 @@ def test_cleared_dead_letter_leaves_no_key(stores: bundle.Storage, raw: Any) -> 
 
 
 def test_dedup_mark_stays_small(stores: bundle.Storage, raw: Any) -> None:
-    """What is kept of a settled job takes at most 120 bytes."""
+    """What is kept of a settled job is half a digest and two letters, at most 120 bytes with its key."""
     stores.jobs.record(builders.admitted_and_claimed(stores.jobs), SETTLED)
 
     left = {key.decode() for key in raw.scan_iter()}
     mark = KEYS.of(Key.SEEN, "rcpt-1")
     assert left == {mark, KEYS.of(Key.COUNTS, JobKind.SETTLEMENT), KEYS.of(Key.WATERMARKS)}
-    assert raw.memory_usage(mark) <= 120
+    assert raw.get(mark) == dedup_mark.mark_of(builders.job().digest, FinishedAs.SETTLED)
+    assert (raw.strlen(mark), raw.memory_usage(mark) <= 120) == (18, True)
     assert 172_700 < raw.ttl(mark) <= 172_800
 
 

@@ -5,8 +5,6 @@ Debian's `redis-server` speaks TLS, the packaged Valkey does not.
 """
 
 import contextlib
-import os
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import kombu.exceptions
 import pytest
 
 from tests.support import fleet as fleets
-from tests.support import rabbit
+from tests.support import rabbit, secured
 from tests.support.authority import Authority, Certificate
 from tests.support.cli_process import chio_worker
 from tests.support.operator import Operator
@@ -45,13 +43,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 def redis_with(directory: Path, certificate: Certificate) -> SecuredServer:
     """Return a Redis that speaks TLS alone; skip where there is none, fail where it has to be."""
-    program = shutil.which("redis-server")
-    if program is None:
-        reason = "redis-server is not installed; on Debian: apt-get install redis-server"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return SecuredServer(directory, binary=Path(program), certificate=certificate)
+    return SecuredServer(directory, binary=secured.installed_redis(), certificate=certificate)
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,14 @@ Docker Compose v2 is used where it is a plug-in of `docker`, and Debian's 1.29 o
 """
 
 import functools
+import ipaddress
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,9 @@ from tests.support import engine
 from tests.support.worker_process import ROOT, poll
 
 _COMMAND_LIMIT_S: Final = 180
-HEALTHY_LIMIT_S: Final = 120.0
+HEALTHY_LIMIT_S: Final = 240.0
+#: State of a listening socket in the kernel's table.
+_LISTENING: Final = "0A"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,10 @@ class Project:
         found: dict[str, Any] = json.loads(answer)
         return found
 
+    def on_image(self, image: str) -> "Project":
+        """Return the same project with another image of the application."""
+        return replace(self, environ={**self.environ, "CHIO_IMAGE": image})
+
     def containers(self, service: str) -> list[str]:
         """Return the ids of a service's containers."""
         return self.run("ps", "-q", service).decode().split()
@@ -68,7 +75,11 @@ class Project:
         """Wait until every container of these services is healthy."""
         for service in services:
             is_healthy = functools.partial(self._is_healthy, service)
-            poll(is_healthy, HEALTHY_LIMIT_S, f"{service} to be healthy")
+            try:
+                poll(is_healthy, HEALTHY_LIMIT_S, f"{service} to be healthy")
+            except AssertionError as error:
+                written = self.run("logs", "--no-color", service).decode(errors="replace")
+                raise AssertionError(f"{error}; it wrote at the end:\n{written[-3000:]}") from None
 
     def _is_healthy(self, service: str) -> bool:
         return self.health(service) == {"healthy"}
@@ -104,6 +115,25 @@ def inspected(container: str) -> dict[str, Any]:
     ran = subprocess.run(["docker", "inspect", container], check=True, capture_output=True)
     (found,) = json.loads(ran.stdout)
     return dict(found)
+
+
+def inside(container: str, *command: str) -> str:
+    """Run a program in a container and return what it wrote."""
+    return subprocess.run(["docker", "exec", container, *command], check=True, capture_output=True).stdout.decode()
+
+
+def open_ports(container: str) -> set[int]:
+    """Return the ports on which something in the container listens, beyond its own loopback."""
+    table = inside(container, "cat", "/proc/net/tcp", "/proc/net/tcp6")
+    sockets = [fields[1].split(":") for fields in map(str.split, table.splitlines()) if fields[3] == _LISTENING]
+    return {int(port, 16) for address, port in sockets if not _is_loopback(address)}
+
+
+def _is_loopback(words: str) -> bool:
+    """Tell whether an address of the kernel's table, in words of its own byte order, is a loopback one."""
+    raw = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
+    address = ipaddress.ip_address(raw)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _program() -> Sequence[str]:

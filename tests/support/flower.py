@@ -2,11 +2,11 @@
 
 import base64
 import http.client
-import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from tests.support import ports
 from tests.support.worker_process import ROOT, CelerySubprocess
 
 #: Who may see it: a user, a colon, and a password that has one too.
@@ -16,14 +16,13 @@ USER: Final = "operator:pass:word"
 class Flower:
     """Hold one Flower, running while `process` is, and ask it."""
 
-    def __init__(self, directory: Path, redis_url: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+    def __init__(self, directory: Path, redis_url: str, **settings: str) -> None:
+        self._port = ports.free_port()
         environ = {
             "CHIO_REDIS_URL": redis_url,
             "CHIO_FLOWER_PORT": str(self._port),
             "CHIO_FLOWER_BASIC_AUTH": USER,
+            **settings,
         }
         conf = f"--conf={ROOT / 'worker' / 'flowerconfig.py'}"
         self.process = CelerySubprocess(directory, environ, "flower", conf)

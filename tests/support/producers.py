@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +47,15 @@ class Producers:
             check=False,
             timeout=_RUN_LIMIT_S,
         )
+
+    def sending_to(self, queue: str) -> "Producers":
+        """Return the same programs with another queue's name in them."""
+        changed: dict[str, Sequence[str]] = {}
+        for name, (*interpreter, file) in self.programs.items():
+            code = (self.directory / file).read_text(encoding="utf-8")
+            (self.directory / f"{queue}_{file}").write_text(code.replace("settlement", queue), encoding="utf-8")
+            changed[name] = (*interpreter, f"{queue}_{file}")
+        return replace(self, programs=changed)
 
 
 def from_the_page(directory: Path) -> Producers:

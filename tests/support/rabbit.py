@@ -9,9 +9,7 @@ import atexit
 import contextlib
 import os
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
@@ -20,12 +18,13 @@ import pytest
 from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 
+from tests.support import ports, spawned
+
 #: Debian keeps the node's own start script here; the one in the path switches to the service's user first.
 _SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _EPMD: Final = Path("/usr/bin/epmd")
 _START_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 20.0
-_POLL_S: Final = 0.05
 
 
 def require() -> None:
@@ -41,8 +40,9 @@ def require() -> None:
 class RabbitServer:
     """Run one node in `data_dir`; usable as a context manager."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, program: Path = _SERVER) -> None:
         self.data_dir = data_dir
+        self._program = program
         #: What a client is to tell kombu of TLS; a node of another kind sets it.
         self.client_tls: bool | dict[str, object] = False
         self.port, self._epmd_port, self._distribution_port = 0, 0, 0
@@ -65,11 +65,10 @@ class RabbitServer:
         """Start and wait until it answers; a second start keeps ports and data."""
         assert self._node is None, "expected a stopped node, call stop() or kill() first"
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        if not self.port:
-            self.port, self._epmd_port, self._distribution_port = _free_ports(3)
-        self._epmd = self._spawn(str(_EPMD), "-port", str(self._epmd_port), "-address", "127.0.0.1")
-        self._node = self._spawn(str(_SERVER))
-        self._wait_until_ready()
+        if self.port:
+            self._start_on(self.port)
+        else:
+            ports.start_on_free_port(self._start_with_others)
 
     def stop(self) -> None:
         """End it as an operator would."""
@@ -100,16 +99,24 @@ class RabbitServer:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def _spawn(self, *command: str) -> subprocess.Popen[bytes]:
-        with (self.data_dir / "server.log").open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environ(),
-                start_new_session=True,
-            )
+    def _start_with_others(self, port: int) -> None:
+        """Start on this port, with ports for the name server and for other nodes; nothing is left if one is taken."""
+        self._epmd_port, self._distribution_port = ports.free_port(), ports.free_port()
+        try:
+            self._start_on(port)
+        except ports.PortTakenError:
+            self.kill()
+            raise
+
+    def _start_on(self, port: int) -> None:
+        self.port = port
+        self._epmd = self._spawn(str(_EPMD), "-port", str(self._epmd_port), "-address", "127.0.0.1").process
+        started = self._spawn(str(self._program))
+        self._node = started.process
+        started.wait_until(self._answers, _START_LIMIT_S)
+
+    def _spawn(self, *command: str) -> spawned.Spawned:
+        return spawned.spawn(command, self.data_dir / "server.log", self._environ())
 
     def _environ(self) -> dict[str, str]:
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
@@ -128,18 +135,10 @@ class RabbitServer:
             "RABBITMQ_CONFIG_FILE": str(self.data_dir / "none"),
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
             "RABBITMQ_PID_FILE": str(self.data_dir / "pid"),
+            "ERL_CRASH_DUMP": str(self.data_dir / "erl_crash.dump"),
             # One scheduler without busy waiting: the machine has other things to do.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{loopback} +S 1:1 +sbwt none",
         }
-
-    def _wait_until_ready(self) -> None:
-        give_up_at = time.monotonic() + _START_LIMIT_S
-        while not self._answers():
-            log = (self.data_dir / "server.log").read_text(errors="replace")[-2000:]
-            assert self._node is not None
-            assert self._node.poll() is None, f"the node ended while starting; its log ends with:\n{log}"
-            assert time.monotonic() < give_up_at, f"the node is not ready after {_START_LIMIT_S} s:\n{log}"
-            time.sleep(_POLL_S)
 
     def _answers(self) -> bool:
         with Connection(self.url, connect_timeout=1, ssl=self.client_tls) as connection:
@@ -162,11 +161,3 @@ class RabbitServer:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._node = self._epmd = None
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        listeners = [held.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]

