@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 #: Processes that run the tests; 2 fits the smallest machine the project is tested on.
 TEST_PROCESSES ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
+#: A file's tests run in one process and share what it starts; the slow ones come first.
+PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 #: The other queues that `make bench` measures, each set in an environment of its own: nothing else needs them.
 PEERS := .venv-bench
 PEER_STAMPS := $(PEERS)/bench/.installed $(PEERS)/bench-redis5/.installed

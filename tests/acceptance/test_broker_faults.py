@@ -38,7 +38,6 @@ def check(fleet: Fleet, worker: WorkerProcess, receipts: list[str]) -> None:
     assert fleet.is_balanced()
 
 
-@pytest.mark.xdist_group("rabbitmq_faults")
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 @pytest.mark.parametrize("is_crash", [False, True], ids=["restart", "crash"])
 def test_a_rabbitmq_that_restarts_loses_nothing(
@@ -59,7 +58,6 @@ def test_a_rabbitmq_that_restarts_loses_nothing(
         check(fleet, worker, receipts)
 
 
-@pytest.mark.xdist_group("sentinel_faults")
 def test_a_promoted_replica_takes_over(redis_url: str, tmp_path: Path) -> None:
     """The broker's primary dies and its replica is promoted: the worker follows, and every job ends."""
     with (
@@ -77,7 +75,6 @@ def test_a_promoted_replica_takes_over(redis_url: str, tmp_path: Path) -> None:
         check(fleet, worker, receipts)
 
 
-@pytest.mark.xdist_group("sentinel_faults")
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_promoted_replica_takes_over_the_ledger(tmp_path: Path, pool: str) -> None:
     """The primary of ledger and broker dies: workers and producers follow the promotion, and every job ends."""
@@ -99,7 +96,6 @@ def test_a_promoted_replica_takes_over_the_ledger(tmp_path: Path, pool: str) -> 
         check(fleet, worker, receipts)
 
 
-@pytest.mark.xdist_group("sentinel_faults")
 def test_doctor_asks_the_primary_that_sentinels_name(tmp_path: Path) -> None:
     """Behind Sentinel doctor asks the primary, and tells how a promotion would forget until the servers prevent it."""
     now_ms = SystemClock().now_ms

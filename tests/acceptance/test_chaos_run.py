@@ -18,13 +18,7 @@ FIGURES = re.compile(r"\| redis \| prefork \| 2 s \| 1 ( *\| [0-9.]+ s){5} \|")
 pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.timeout(SECONDS + 300)]
 
 
-@pytest.mark.parametrize(
-    "broker",
-    [
-        pytest.param("redis", marks=pytest.mark.xdist_group("chaos_redis")),
-        pytest.param("rabbitmq", marks=pytest.mark.xdist_group("chaos_rabbitmq")),
-    ],
-)
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
 def test_a_run_under_fire_keeps_every_promise(broker: str, tmp_path: Path) -> None:
     """The run's last line counts no loss, no repeat and nothing stuck, and its exit code says the same."""
     if broker == "rabbitmq":
@@ -45,7 +39,6 @@ def test_a_run_under_fire_keeps_every_promise(broker: str, tmp_path: Path) -> No
     assert run.returncode == 0, run.stdout[-4000:]
 
 
-@pytest.mark.xdist_group("chaos_redis")
 def test_a_recovery_is_measured() -> None:
     """The measurement kills the only worker under a hook, has another one do the job once, and prints its figures."""
     run = subprocess.run(

@@ -22,9 +22,7 @@ from tests.support.fleet import LEASE_S
 pytestmark = [pytest.mark.server, pytest.mark.process]
 
 FULL: Final = os.environ.get("CHIO_TEST_FULL") == "1"
-ON_REDIS: Final = pytest.param("redis", marks=pytest.mark.xdist_group("crash_points_redis"))
-ON_RABBITMQ: Final = pytest.param("rabbitmq", marks=pytest.mark.xdist_group("crash_points_rabbitmq"))
-BROKERS: Final = (ON_REDIS, ON_RABBITMQ)
+BROKERS: Final = ("redis", "rabbitmq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +90,7 @@ def test_a_pool_process_that_dies_costs_at_most_its_attempt(crew: Crew, case: Ca
     check(crew, receipt, case)
 
 
-@pytest.mark.parametrize("crew", BROKERS if FULL else [ON_REDIS], indirect=True)
+@pytest.mark.parametrize("crew", BROKERS if FULL else ["redis"], indirect=True)
 @pytest.mark.parametrize("pool, case", WORKER_CASES, ids=[f"{pool}-{case}" for pool, case in WORKER_CASES])
 def test_a_worker_that_dies_costs_at_most_its_attempts(crew: Crew, pool: str, case: Case) -> None:
     """A whole worker is killed at any point of an attempt; another one goes on and the job ends as it would have."""
@@ -105,7 +103,7 @@ def test_a_worker_that_dies_costs_at_most_its_attempts(crew: Crew, pool: str, ca
     check(crew, receipt, case)
 
 
-@pytest.mark.parametrize("crew", BROKERS if FULL else [ON_REDIS], indirect=True)
+@pytest.mark.parametrize("crew", BROKERS if FULL else ["redis"], indirect=True)
 @pytest.mark.parametrize("case", [case for case in CASES if FULL or case.at in IN_A_BATCH], ids=str)
 def test_a_batch_that_dies_costs_each_job_at_most_its_attempt(crew: Crew, case: Case) -> None:
     """A pool process is killed at any point of a batch of five: each of the jobs ends as it would have."""

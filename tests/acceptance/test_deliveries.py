@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.process,
     pytest.mark.timeout(int(180 + DELIVERIES / 10)),
-    pytest.mark.xdist_group("deliveries"),
 ]
 
 #: What happens to a delivery, by how its id begins; each set of steps is taken in turn.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.demo_run import OBSERVATIONS, DemoRun, example_observations
 
-pytestmark = [pytest.mark.process, pytest.mark.server, pytest.mark.xdist_group("demo"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.server, pytest.mark.timeout(240)]
 
 #: What must come out of the example files, whatever happens on the way.
 SUMMARY = [

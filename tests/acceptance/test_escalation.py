@@ -32,7 +32,6 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.process,
     pytest.mark.timeout(int(150 + 2 * RUN_S)),
-    pytest.mark.xdist_group("deliveries"),
 ]
 
 

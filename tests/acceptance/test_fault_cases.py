@@ -39,7 +39,6 @@ from worker.envelope import Defect
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
 
-IN_ONE_WORKER: Final = pytest.mark.xdist_group("fault_cases")
 QUEUE_KEY: Final = "chio:broker:settlement"
 UNACKED_KEY: Final = "chio:broker:unacked"
 #: What should follow at once has to come within this, in seconds.
@@ -91,7 +90,6 @@ def test_a1_a_countdown_longer_than_the_visibility_timeout_is_refused(fleet: Fle
     assert "CHIO_VISIBILITY_TIMEOUT_S (5) must exceed CHIO_MAX_HOP_S" in refused.log_text()
 
 
-@IN_ONE_WORKER
 def test_a1_a_delay_longer_than_a_hop_runs_once(fleet: Fleet, worker: WorkerProcess, receipt: str) -> None:
     """A retry that is due after more than one hop waits in the ledger with no message; of two workers one runs it."""
     beside = fleet.worker().wait_until_ready()
@@ -106,7 +104,6 @@ def test_a1_a_delay_longer_than_a_hop_runs_once(fleet: Fleet, worker: WorkerProc
     assert fleet.effects(receipt) == 1
 
 
-@IN_ONE_WORKER
 def test_a7_a_message_without_an_id_stops_nothing(
     fleet: Fleet, worker: WorkerProcess, broker: redis.Redis, receipt: str
 ) -> None:
@@ -124,7 +121,6 @@ def test_a7_a_message_without_an_id_stops_nothing(
     assert worker.log_text().count("Connected to") == 1
 
 
-@IN_ONE_WORKER
 def test_a9_nothing_that_cannot_be_read_is_dropped(
     fleet: Fleet, worker: WorkerProcess, broker: redis.Redis, receipt: str
 ) -> None:
@@ -148,7 +144,6 @@ def test_a9_nothing_that_cannot_be_read_is_dropped(
     assert worker.is_running
 
 
-@IN_ONE_WORKER
 def test_a10_jobs_that_are_due_later_hold_nobody_up(fleet: Fleet, worker: WorkerProcess, receipt: str) -> None:
     """Two hundred jobs that are due in an hour take no place and no memory in a worker: the next job runs at once."""
     fleet.enqueue(f"{receipt}-warm")
@@ -167,7 +162,6 @@ def test_a10_jobs_that_are_due_later_hold_nobody_up(fleet: Fleet, worker: Worker
     assert all(fleet.storage.jobs.cancel(each) for each in later)
 
 
-@IN_ONE_WORKER
 def test_a15_a_dead_letter_needs_no_result_store(fleet: Fleet, worker: WorkerProcess, receipt: str) -> None:
     """A job whose retries are spent is dead-lettered by its own attempt; there is no result store that could fail."""
     fleet.enqueue(receipt, tool="rail.always-503")
@@ -182,7 +176,6 @@ def test_a15_a_dead_letter_needs_no_result_store(fleet: Fleet, worker: WorkerPro
     assert worker.is_running
 
 
-@IN_ONE_WORKER
 def test_a22_a_retry_keeps_what_its_caller_set(
     fleet: Fleet, worker: WorkerProcess, broker: redis.Redis, receipt: str
 ) -> None:
@@ -205,7 +198,6 @@ def test_a22_a_retry_keeps_what_its_caller_set(
     assert worker.is_running
 
 
-@IN_ONE_WORKER
 def test_a23_a_payload_of_a_megabyte_is_refused_at_the_producer(fleet: Fleet, worker: WorkerProcess) -> None:
     """A payload that is too large is refused with its size and the limit before anything reaches a server."""
     large = fleets.observation("a23", "x" * MEBIBYTE)

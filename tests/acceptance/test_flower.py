@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.process,
     pytest.mark.server,
-    pytest.mark.xdist_group("demo"),
     pytest.mark.timeout(240),
 ]
 

@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.process,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("producers"),
 ]
 
 #: A database of the session's server that no other test uses.

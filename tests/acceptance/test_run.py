@@ -14,7 +14,7 @@ from tests.support import ports
 from tests.support.demo_run import OBSERVATIONS, ROOT, running_in
 from worker.demo import stack
 
-pytestmark = [pytest.mark.process, pytest.mark.server, pytest.mark.xdist_group("demo"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.server, pytest.mark.timeout(240)]
 
 _LIMIT_S = 120.0
 

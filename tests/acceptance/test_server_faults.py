@@ -74,12 +74,7 @@ class Site:
         assert self.worker.is_running
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(pool, marks=pytest.mark.xdist_group(f"server_faults_{pool}")) for pool in ("prefork", "threads")
-    ],
-)
+@pytest.fixture(scope="module", params=["prefork", "threads"])
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Start a worker while its server is down; the first test brings the server up."""
     directory = tmp_path_factory.mktemp(request.param)

@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.process,
     pytest.mark.timeout(240),
-    pytest.mark.xdist_group("deliveries"),
 ]
 
 #: One tick a second, so a lock of five: the next beat ticks at most six seconds after the first one died.

@@ -5,13 +5,14 @@ Each test gets containers of its own on a network of its own, and a simulated ra
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from pytest_celery import CeleryTestSetup, CeleryWorkerContainer
+from pytest_celery import CeleryTestBroker, CeleryTestSetup, CeleryWorkerContainer
+from pytest_celery.defaults import ALL_CELERY_BROKERS
 
 # The fixture of this name in the outer conftest.py runs a worker in the test's process.
 from pytest_celery.fixtures.worker import celery_worker as celery_worker  # noqa: PLC0414  # re-exported for pytest
@@ -30,6 +31,14 @@ _RAIL_LOG: Final = "/run/chio/rail.jsonl"
 _PARTNER_LOG: Final = "/run/chio/partner.jsonl"
 _IN_MEMORY: Final = {"/run/chio": "uid=10001,gid=10001,mode=700", "/tmp": "size=64m"}
 _numbers = itertools.count()
+
+
+@pytest.fixture(params=sorted(ALL_CELERY_BROKERS))
+def celery_broker(request: pytest.FixtureRequest) -> Iterator[CeleryTestBroker]:
+    """Give each broker in turn; pytest-celery keeps them in a set, whose order differs from process to process."""
+    broker: CeleryTestBroker = request.getfixturevalue(request.param)
+    yield broker
+    broker.teardown()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,7 +27,6 @@ from tests.support.worker_process import poll
 pytestmark = [
     pytest.mark.containers,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("containers"),
 ]
 
 LIMIT_S: Final = 120.0

@@ -23,7 +23,6 @@ from worker.simulators.partner_log import PartnerLogEntry
 pytestmark = [
     pytest.mark.containers,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("containers"),
 ]
 
 LIMIT_S: Final = 240.0

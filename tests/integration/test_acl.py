@@ -27,7 +27,7 @@ from tests.support.flower import Flower
 from tests.support.secured import SecuredServer, User
 from tests.support.worker_process import ROOT, CelerySubprocess, poll
 
-pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.xdist_group("acl")]
+pytestmark = [pytest.mark.server, pytest.mark.process]
 
 LIMIT_S: Final = 30.0
 PREFIX: Final = "chio:broker:"

@@ -26,7 +26,7 @@ from tests.support.rabbit_users import RabbitWithUsers, User
 from tests.support.servers import RedisServer
 from tests.support.worker_process import CelerySubprocess, poll
 
-pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.xdist_group("rabbit-rights")]
+pytestmark = [pytest.mark.server, pytest.mark.process]
 
 #: A database of the session's server that no other test uses.
 DATABASE: Final = 58

@@ -22,7 +22,7 @@ from tests.support.secured import SecuredServer
 from tests.support.secured_rabbit import SecuredRabbit
 from tests.support.servers import RedisServer
 
-pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.xdist_group("tls")]
+pytestmark = [pytest.mark.server, pytest.mark.process]
 
 HOST: Final = "127.0.0.1"
 #: A database of the session's server that no other test uses.

@@ -13,7 +13,7 @@ from tests.support.operator import Operator
 from tests.support.worker_process import WorkerProcess, poll
 from worker import quarantine
 
-pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.xdist_group("worker_poison")]
+pytestmark = [pytest.mark.server, pytest.mark.process]
 
 #: A message behind a poisoned one has to run within this.
 LIMIT_S = 1.0
