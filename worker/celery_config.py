@@ -140,8 +140,9 @@ def _worker(settings: Settings) -> dict[str, Any]:
         # Prefork alone can end a hook that hangs.
         "worker_pool": settings.pool,
         "worker_concurrency": settings.concurrency,
-        # As few messages in doubt as possible: what one pool job runs. See `worker.gathering`.
-        "worker_prefetch_multiplier": settings.gather_size,
+        # As few messages in doubt as possible: what one pool job runs, which is one while somebody watches
+        # (`worker.gathering`).
+        "worker_prefetch_multiplier": 1 if settings.send_task_events else settings.gather_size,
         # `worker_eta_task_limit` stays unset: at its limit a worker takes nothing at all.
         # Leaks end with their process.
         "worker_max_tasks_per_child": settings.max_tasks_per_child,

@@ -47,6 +47,11 @@ def test_safe_values(url: str, name: str) -> None:
     assert made(url)[name] == SAFE[name]
 
 
+def test_a_watched_worker_holds_one_message_for_each_process() -> None:
+    """With events nothing is gathered, and what cannot run together is left to other workers."""
+    assert made(REDIS_URL, send_task_events=True)["worker_prefetch_multiplier"] == 1
+
+
 @pytest.mark.parametrize("unset", ["worker_eta_task_limit", "task_always_eager"])
 def test_traps_stay_unset(unset: str) -> None:
     """Settings known as traps are left alone."""
