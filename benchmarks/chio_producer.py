@@ -2,13 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from benchmarks import effects, producing
 from reliability.settlement import SettlementObservation
-from storage.jobs import NewJob
 from tasks import enqueue, messages
-from tasks.overlap import overlapped
 from worker import bootstrap
 from worker.app import create_app
 
@@ -40,15 +38,12 @@ def main() -> None:
     app, ledger = create_app(settings), bootstrap.build_storage(settings).jobs
     batch_size = int(os.environ.get(effects.BATCH_SIZE_VARIABLE, "1"))
 
-    def read(content: bytes) -> NewJob:
-        return messages.admissible_settlement(SettlementObservation.from_json(content), settings.max_payload_bytes)
+    def send_many(lines: Sequence[bytes]) -> None:
+        observations = [SettlementObservation.from_json(each) for each in lines]
+        jobs = [messages.admissible_settlement(each, settings.max_payload_bytes) for each in observations]
+        enqueue.enqueue_many(app, ledger, jobs, batch_size)
 
-    def send_all(chunks: Iterable[Sequence[bytes]]) -> None:
-        jobs = ([read(content) for content in chunk] for chunk in chunks)
-        for _ in overlapped(jobs, lambda batch: enqueue.enqueue_many(app, ledger, batch, batch_size)):
-            pass
-
-    producing.run_made(send_all, line)
+    producing.run_made(send_many, line)
 
 
 if __name__ == "__main__":

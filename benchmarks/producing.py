@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -45,27 +45,23 @@ def sent_at_ns(identifier: str) -> int:
 
 def run(send_many: SendMany) -> None:
     """Carry out the order on the command line and print what it took."""
-
-    def send_all(chunks: Iterable[Sequence[str]]) -> None:
-        for chunk in chunks:
-            send_many(chunk)
-
-    run_made(send_all, str)
+    run_made(send_many, str)
 
 
-def run_made(send_all: Callable[[Iterable[Sequence[Item]]], object], made_of: Callable[[str], Item]) -> None:
+def run_made(send_many: Callable[[Sequence[Item]], object], made_of: Callable[[str], Item]) -> None:
     """As `run`, with what is made of each id, such as a line of a file; making it is not measured."""
     order = _order()
-    send_all([[made_of(job_id(0, time.time_ns()))]])
+    send_many([made_of(job_id(0, time.time_ns()))])
     if order.rate_per_s:
         began_s = time.monotonic()
         for number, wait_s in paced(order, time.monotonic):
             time.sleep(wait_s)
-            send_all([[made_of(job_id(number, time.time_ns()))]])
+            send_many([made_of(job_id(number, time.time_ns()))])
         return _tell(order.count, time.monotonic() - began_s)
     ready = [[made_of(each) for each in chunk] for chunk in _chunks(order.count)]
     began_s = time.monotonic()
-    send_all(ready)
+    for chunk in ready:
+        send_many(chunk)
     return _tell(order.count, time.monotonic() - began_s)
 
 

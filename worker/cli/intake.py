@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import TypeAlias, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from reliability.errors import AdmissionConflictError, InvalidInputError
 from storage.jobs import Admission, Admitted, Conflict, Duplicate, NewJob
-from tasks.overlap import overlapped
 from worker.cli.lines import Line, LongLine
 
 #: One exchange with the store admits so many jobs; more would hold the store for too long at a time.
@@ -85,10 +84,6 @@ class Batch:
     problems: list[Problem] = field(default_factory=list)
 
 
-#: A line, and the job it holds or why it is refused.
-_ReadLine: TypeAlias = tuple[Line | LongLine, NewJob | Problem]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """
@@ -109,23 +104,21 @@ class Intake:
 
     def take(self, lines: Iterable[Line | LongLine]) -> Iterator[Batch]:
         """
-        Admit the lines batch by batch and report each one; the next is read and checked while the ledger is at work.
+        Admit the lines batch by batch and report each one as soon as the ledger has it.
 
         Raises:
             StorageUnavailableError: The batches reported so far are in the ledger; the one after them may be in part.
 
         """
-        return overlapped(self._read_batches(lines), self._take_batch)
-
-    def _read_batches(self, lines: Iterable[Line | LongLine]) -> Iterator[list[_ReadLine]]:
         source = iter(lines)
         while batch := list(islice(source, BATCH_LINES)):
-            yield [(line, self._read(line)) for line in batch]
+            yield self._take_batch(batch)
 
-    def _take_batch(self, batch: list[_ReadLine]) -> Batch:
-        jobs = [(line, found) for line, found in batch if isinstance(found, NewJob)]
-        invalid = [found for _, found in batch if isinstance(found, Problem)]
-        size_bytes = sum(line.size_bytes for line, _ in batch)
+    def _take_batch(self, batch: list[Line | LongLine]) -> Batch:
+        read = [self._read(line) for line in batch]
+        jobs = [(line, found) for line, found in zip(batch, read, strict=True) if isinstance(found, NewJob)]
+        invalid = [found for found in read if isinstance(found, Problem)]
+        size_bytes = sum(line.size_bytes for line in batch)
         tally, conflicts = self._admit(jobs)
         return Batch(
             tally=tally + Tally(lines=len(batch), size_bytes=size_bytes, invalid=len(invalid)),
