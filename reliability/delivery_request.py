@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, Self
 import pydantic
 import pydantic_core
 
-from reliability import canonical, fields
+from reliability import canonical, fields, reading
 from reliability.errors import InvalidInputError
 
 REQUEST_SCHEMA: Final = "chio.deliver.request.v1"
@@ -99,21 +99,8 @@ class DeliveryRequest(pydantic.BaseModel):
             InvalidInputError: With the field that is wrong and the kind of value it holds, never the value.
 
         """
-        return cls._read_at_once(text) or cls.from_wire(canonical.strict_json(text))
-
-    @classmethod
-    def _read_at_once(cls, text: str | bytes) -> Self | None:
-        """Parse and check in one go, five times as fast; None for whatever has to be looked at closely."""
-        if not isinstance(text, bytes):
-            return None
-        try:
-            read = cls.model_validate_json(text)
-        except pydantic.ValidationError:
-            return None
-        # The parser lets a name through that comes twice, which is quotation marks too many, and reads -0 as 0.
-        given = read.model_fields_set
-        is_sound = read.created_at and given >= _ALWAYS and canonical.count_quotes(text) == _quotes(len(given), read)
-        return read if is_sound else None
+        at_once = reading.read_at_once(cls, text, _quotes)
+        return at_once or cls.from_wire(canonical.strict_json(text))
 
     @classmethod
     def from_wire(cls, value: object) -> Self:
@@ -158,9 +145,13 @@ class DeliveryRequest(pydantic.BaseModel):
         return delivery_job_id(self.partner_id, self.message_id)
 
 
-def _quotes(names: int, read: DeliveryRequest) -> int:
-    """Count the quotation marks in a request with so many names: of those, of its five texts, and of its headers."""
-    return 2 * (names + _TEXTS + 2 * len(read.headers))
+def _quotes(read: DeliveryRequest) -> int | None:
+    """Count the quotation marks of a request: of its names, of its five texts, and of its headers."""
+    given = read.model_fields_set
+    # The parser reads -0 as 0, and fills in what is missing.
+    if not read.created_at or not given >= _ALWAYS:
+        return None
+    return 2 * (len(given) + _TEXTS + 2 * len(read.headers))
 
 
 def delivery_job_id(partner_id: str, message_id: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self, assert_never
 
 import pydantic
 
-from reliability import canonical, failures, fields
+from reliability import canonical, failures, fields, reading
 from reliability.errors import InvalidInputError
 from reliability.failures import SettlementFailureCode, SettlementFailureReason
 from reliability.outcomes import Accepted, ClassifiedResult, Permanent, Retryable, Skipped
@@ -63,20 +63,14 @@ class SettlementObservation(pydantic.BaseModel):
             InvalidInputError: With the field that is wrong and the kind of value it holds, never the value.
 
         """
-        return cls._read_at_once(text) or cls.from_wire(canonical.strict_json(text))
+        at_once = reading.read_at_once(cls, text, cls._quotes)
+        return at_once or cls.from_wire(canonical.strict_json(text))
 
-    @classmethod
-    def _read_at_once(cls, text: str | bytes) -> Self | None:
-        """Parse and check in one go, five times as fast; None for whatever has to be looked at closely."""
-        if not isinstance(text, bytes):
+    def _quotes(self) -> int | None:
+        # The parser reads -0 as 0.
+        if not self.finalized_at:
             return None
-        try:
-            read = cls.model_validate_json(text)
-        except pydantic.ValidationError:
-            return None
-        # The parser lets a name through that comes twice, which is quotation marks too many, and reads -0 as 0.
-        quotes = _QUOTES if read.tenant_id is None else _QUOTES_WITH_TENANT
-        return read if read.finalized_at and canonical.count_quotes(text) == quotes else None
+        return _QUOTES if self.tenant_id is None else _QUOTES_WITH_TENANT
 
     @classmethod
     def from_wire(cls, value: object) -> Self:

@@ -148,7 +148,13 @@ def test_a_number_without_canonical_form_is_refused() -> None:
         observation.canonical_json()
 
 
-def test_plain_bytes_take_the_quick_way() -> None:
+def test_plain_bytes_take_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """What producers and the ledger write needs no second look."""
-    assert SettlementObservation._read_at_once(OBSERVATION.encode()) is not None
-    assert DeliveryRequest._read_at_once(REQUEST.encode()) is not None
+
+    def closer_look(_text: object) -> object:
+        raise AssertionError("looked at closely")
+
+    monkeypatch.setattr(canonical, "strict_json", closer_look)
+
+    assert SettlementObservation.from_json(OBSERVATION.encode()).receipt_id == "r-1"
+    assert DeliveryRequest.from_json(REQUEST.encode()).message_id == "m"
