@@ -20,8 +20,8 @@ end
 -- Take the row out, count and remember how it ended, resolve what reconciliation keeps of it: keys[from] to keys[to],
 -- or to the last. The dedup mark keeps two letters of `ending`, which is empty for a dead job: its payload stays.
 local function end_row(id, row, counter, ending, ttls, keys, from, to)
-  remove(K.job(id))
-  if ending ~= '' then remove(K.payload(id)) end
+  -- What frees memory comes first: a full server refuses only what a script begins with.
+  if ending == '' then redis.call('DEL', K.job(id)) else redis.call('DEL', K.job(id), K.payload(id)) end
   leave(id, row.kind, row.queue, row.state)
   count(row.kind, counter, 1)
   redis.call('SET', K.seen(id), string.sub(row.digest, 1, 16) .. string.sub(ending, 1, 2), 'EX', ttls.dedup_s)

@@ -1,8 +1,9 @@
 --! include _row
--- Part: many jobs with one call, each on its own. What they add to counters and indexes, and the keys they set and
--- remove, is gathered and written with one command for each key, or for all: nothing reads it before the call ends.
+-- Part: many jobs with one call, each on its own. What they add to counters and indexes, and the keys they set, is
+-- gathered and written with one command for each key, or for all: nothing reads it before the call ends. What a job
+-- has gathered is written even if it fails later, so each writes its own row before it gathers anything.
 
-local tally, entering, leaving, kept, removed = {}, {}, {}, {}, {}
+local tally, entering, leaving, kept = {}, {}, {}, {}
 
 local function within(gathered, key)
   local found = gathered[key] or {}
@@ -22,7 +23,6 @@ end
 index = function(key, score, id) add(within(entering, key), score, id) end
 unindex = function(key, id) add(within(leaving, key), id) end
 keep = function(key, value) add(kept, key, value) end
-remove = function(key) add(removed, key) end
 
 local function write_counters()
   for kind, counters in pairs(tally) do
@@ -34,7 +34,6 @@ end
 
 local function write_gathered()
   if #kept > 0 then redis.call('MSET', unpack(kept)) end
-  if #removed > 0 then redis.call('DEL', unpack(removed)) end
   for key, ids in pairs(leaving) do redis.call('ZREM', key, unpack(ids)) end
   for key, entries in pairs(entering) do redis.call('ZADD', key, unpack(entries)) end
   write_counters()

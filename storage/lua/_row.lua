@@ -20,12 +20,11 @@ local function lost_after(from_ms, slack_ms, wakeups)
   return from_ms + slack_ms * 2 ^ math.min(wakeups, 10)
 end
 
--- Scripts for many jobs put other functions in the place of these five, which gather first: see _many.
+-- Scripts for many jobs put other functions in the place of these four, which gather first: see _many.
 local function count(kind, counter, by) redis.call('HINCRBY', K.counts(kind), counter, by) end
 local function index(key, score, id) redis.call('ZADD', key, score, id) end
 local function unindex(key, id) redis.call('ZREM', key, id) end
 local function keep(key, value) redis.call('SET', key, value) end
-local function remove(key) redis.call('DEL', key) end
 
 local function enter(id, kind, queue, state, score)
   index(index_of(state, queue), score, id)

@@ -11,12 +11,9 @@
 
 local now, ttls, keys = now_ms(), {dedup_s = ARGV[1], resolved_s = ARGV[2]}, tonumber(ARGV[3])
 if keys == 0 and redis.call('HLEN', K.reconcile()) > 0 then return 'keys_wanted' end
-local ended = {}
 return each(4, 4 + keys, function(i)
-  -- A row that ended is taken away when all have.
-  local row = not ended[ARGV[i]] and holding(ARGV[i], ARGV[i + 1], ARGV[i + 2], now)
+  local row = holding(ARGV[i], ARGV[i + 1], ARGV[i + 2], now)
   if not row then return 'stale' end
   finish(ARGV[i], row, ARGV[i + 3], ttls, ARGV, i + 4, i + 3 + keys)
-  ended[ARGV[i]] = true
   return 'recorded'
 end)

@@ -194,6 +194,27 @@ def test_full_server_refuses_new_jobs_and_lets_old_ones_end(tmp_path: Path) -> N
         assert stores.jobs.admit(builders.job("new")) == Admitted()
 
 
+def test_a_full_server_ends_many_whole_and_begins_none(tmp_path: Path) -> None:
+    """Many jobs that are done end with what is remembered of them; one that cannot be claimed stays where it was."""
+    with servers.RedisServer(tmp_path) as server, server.client() as raw:
+        stores = backends.on_redis(server.url).storage
+        ended = [builders.admitted_and_claimed(stores.jobs, builders.job(name)) for name in "ab"]
+        stores.jobs.admit(builders.job("waits"))
+
+        with full(raw):
+            answers = stores.jobs.record_many([(claim, SETTLED) for claim in ended])
+            (refused,) = stores.jobs.claim_many([("waits", 0)], builders.lease())
+
+        assert answers == [None, None]
+        assert isinstance(refused, StorageUnavailableError)
+        assert [stores.jobs.ending(name) for name in "ab"] == ["settled", "settled"]
+        assert stores.jobs.admit(builders.job("a")) == Duplicate(of=DuplicateOf.FINISHED)
+        counts = stores.jobs.counts(JobKind.SETTLEMENT)
+        assert (counts.in_flight[JobState.OUTSTANDING], counts.in_flight[JobState.LEASED]) == (1, 0)
+        assert [row.job_id for row in stores.jobs.rows(JobState.OUTSTANDING, 10)] == ["waits"]
+        assert isinstance(stores.jobs.claim("waits", 0, builders.lease()), Claim)
+
+
 def test_admission_waits_for_the_disk_when_asked(redis_url: str) -> None:
     """With `waitaof_ms` a job is admitted once the append-only file has it, alone and in a batch."""
     stores = backends.on_redis(redis_url, LedgerOptions(waitaof_ms=5_000)).storage
