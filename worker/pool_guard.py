@@ -29,8 +29,27 @@ class ReplaceLost(ConnectedTimer):
         """Have a pool of processes looked after; threads do not die."""
         # Celery asks once, before its first loop, and ends the worker if one process is gone.
         consumer.pool.did_start_ok = lambda: True
+        watch_only_the_living(getattr(consumer.pool, "_pool", None))
         maintain: Callable[[], object] | None = getattr(consumer.pool, "maintain_pool", None)
         return maintain
+
+
+def watch_only_the_living(pool: Any) -> None:
+    """
+    Pass over processes that are gone when a new connection's main loop begins to watch them.
+
+    Celery has put away what it would watch of them, stumbles over that and ends the worker; they are replaced anyway.
+    """
+    track = getattr(pool, "_track_child_process", None)
+    if track is None or getattr(track, "passes_over_the_gone", False):
+        return
+
+    def track_living(process: Any, hub: Any) -> None:
+        if getattr(process, "_sentinel_poll", process) is not None:
+            track(process, hub)
+
+    track_living.passes_over_the_gone = True  # type: ignore[attr-defined]  # so that it is put on once
+    pool._track_child_process = track_living  # noqa: SLF001  # Celery offers no other way
 
 
 def guard_process() -> None:
