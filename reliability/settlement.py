@@ -98,10 +98,7 @@ class SettlementObservation(pydantic.BaseModel):
             InvalidInputError: A number is past 2^53 - 1 and has no canonical form.
 
         """
-        if max(self.amount.units, self.finalized_at) > canonical.MAX_SAFE_INTEGER:
-            return canonical.canonical_json(self.to_wire())
-        # Texts and safe integers have one form, and pydantic's own writer puts no spaces between them.
-        return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_none=True)
+        return canonical.canonical_json(self.to_wire())
 
     @property
     def ordering_key(self) -> tuple[int, bytes]:
