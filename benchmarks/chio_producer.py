@@ -39,8 +39,8 @@ def main() -> None:
     batch_size = int(os.environ.get(effects.BATCH_SIZE_VARIABLE, "1"))
 
     def send_many(lines: Sequence[bytes]) -> None:
-        observations = [SettlementObservation.from_json(each) for each in lines]
-        jobs = [messages.admissible_settlement(each, settings.max_payload_bytes) for each in observations]
+        observations = map(SettlementObservation.from_json, lines)
+        jobs = (messages.admissible_settlement(each, settings.max_payload_bytes) for each in observations)
         enqueue.enqueue_many(app, ledger, jobs, batch_size)
 
     producing.run_made(send_many, line)

@@ -35,8 +35,8 @@ def main() -> None:
         )
 
     def send_many(job_ids: Sequence[str]) -> None:
-        requests = [request(job_id) for job_id in job_ids]
-        jobs = [delivery_messages.admissible_delivery(each, directory, settings.max_payload_bytes) for each in requests]
+        requests = map(request, job_ids)
+        jobs = (delivery_messages.admissible_delivery(each, directory, settings.max_payload_bytes) for each in requests)
         enqueue.enqueue_many(app, ledger, jobs, batch_size)
 
     producing.run(send_many)

@@ -5,7 +5,7 @@ Values out of range are refused first; each operation then holds one lock. `memo
 `memory_pump` takes wake-ups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reliability.errors import ChioError
 from storage import dedup_mark, limits, memory_admission, memory_pump, memory_recording
@@ -44,11 +44,12 @@ class InMemoryJobStorage:
         with self._state.lock:
             return memory_admission.admit(self._state, job)
 
-    def admit_many(self, jobs: Sequence[NewJob]) -> list[Admission]:
+    def admit_many(self, jobs: Iterable[NewJob]) -> list[Admission]:
         """Admit each job in order."""
-        for job in jobs:
+        made = list(jobs)
+        for job in made:
             limits.check_job(job)
-        return [self.admit(job) for job in jobs]
+        return [self.admit(job) for job in made]
 
     def admit_and_claim(self, job: NewJob, lease: Lease) -> AdmitAndClaimResult:
         """Admit the job and claim its attempt 0 in one step; a known unfinished job is only claimed."""

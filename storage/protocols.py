@@ -5,7 +5,7 @@ All operations are atomic: they happen whole or not at all, also under concurren
 `StorageUnavailableError` when the store cannot answer; none ever assumes the answer (promise P5).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -54,8 +54,13 @@ class JobStorage(Protocol):
         """
         ...
 
-    def admit_many(self, jobs: Sequence[NewJob]) -> list[Admission]:
-        """Admit each job as `admit` does, in order, with one exchange for all of them. Not atomic as a whole."""
+    def admit_many(self, jobs: Iterable[NewJob]) -> list[Admission]:
+        """
+        Admit each job as `admit` does, in order, with one exchange for all of them. Not atomic as a whole.
+
+        The store may work on the first jobs while the iterable makes the next. What it raises comes through, as does
+        the refusal of a job; those before may be admitted by then.
+        """
         ...
 
     def admit_and_claim(self, job: NewJob, lease: Lease) -> AdmitAndClaimResult:

@@ -99,6 +99,45 @@ def _sentinel_pool(
     return _PatientSentinelPool(master, sentinels, **login, **options)  # type: ignore[no-untyped-call]  # as above
 
 
+class Conversation:
+    """Send commands as they come and read their replies at the end: the server works while the next is made."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._pool = client.connection_pool
+        self._connection: Any = None
+        self._unanswered = 0
+
+    def send(self, *command: str | bytes | int) -> None:
+        """Send a command. The first opens the connection and makes sure that it lives."""
+        if self._connection is None:
+            self._connection = self._pool.get_connection()
+        self._connection.send_command(*command, check_health=not self._unanswered)
+        self._unanswered += 1
+
+    def replies(self) -> list[Any]:
+        """Return the replies in order; a refused command has its error in its place."""
+        found: list[Any] = []
+        for _ in range(self._unanswered):
+            try:
+                found.append(self._connection.read_response())
+            except redis.ResponseError as error:
+                found.append(error)
+            self._unanswered -= 1
+        return found
+
+    def close(self) -> None:
+        """Give the connection back; one with unread replies is closed."""
+        if self._connection is not None:
+            if self._unanswered:
+                self._connection.disconnect()
+            self._pool.release(self._connection)
+
+
+def conversation(client: redis.Redis) -> contextlib.closing[Conversation]:
+    """Return a conversation with the server, closed at the end of the block."""
+    return contextlib.closing(Conversation(client))
+
+
 @contextlib.contextmanager
 def translated(operation: str, key: str) -> Iterator[None]:
     """Turn what the client raises inside the block into `StorageUnavailableError`, and a refusal into its own kind."""

@@ -5,8 +5,8 @@ One call handles a group, each job in it on its own; all groups of a batch go wi
 and the client as much as the work it asks for, so a group takes about half of what its jobs would take one by one.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import Any, Final
 
 from redis.exceptions import RedisError
@@ -45,9 +45,11 @@ KEYS_WANTED: Final = b"keys_wanted"
 Outcome = tuple[Claim, Transition]
 
 
-def admissions(jobs: Sequence[NewJob], options: LedgerOptions) -> list[Call]:
-    """Return the calls that admit the jobs."""
-    return [_admission(jobs[start : start + GROUP], options) for start in range(0, len(jobs), GROUP)]
+def admissions(jobs: Iterable[NewJob], options: LedgerOptions) -> Iterator[Call]:
+    """Yield the calls that admit the jobs, each as soon as its jobs are there."""
+    source = iter(jobs)
+    while group := list(islice(source, GROUP)):
+        yield _admission(group, options)
 
 
 def read_admissions(jobs: Sequence[NewJob], replies: Sequence[Any]) -> list[Admission]:

@@ -5,7 +5,7 @@ Values out of range are refused before anything is sent. `redis_codec` reads the
 the recordings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
@@ -57,16 +57,15 @@ class RedisJobStorage:
         limits.check_job(job)
         return redis_codec.admission(self._run(Script.ADMIT, job.job_id, *self._admission(job)))
 
-    def admit_many(self, jobs: Sequence[NewJob]) -> list[Admission]:
-        """Admit each job in order, with one exchange."""
-        for job in jobs:
-            limits.check_job(job)
-        calls = redis_groups.admissions(jobs, self._options)
+    def admit_many(self, jobs: Iterable[NewJob]) -> list[Admission]:
+        """Admit each job in order, with one exchange; a group is sent as soon as its jobs are there."""
+        sent: list[NewJob] = []
+        calls = redis_groups.admissions(_checked(jobs, sent), self._options)
         wait = ("WAITAOF", 1, 0, self._options.waitaof_ms) if self._options.waitaof_ms else None
-        replies = self._scripts.run_many(calls, *([wait] if wait else []))
-        if jobs and wait:
-            _check_on_disk(replies.pop(), jobs[0].job_id)
-        return redis_groups.read_admissions(jobs, replies)
+        replies = self._scripts.run_as_made(calls, *([wait] if wait else []))
+        if sent and wait:
+            _check_on_disk(replies.pop(), sent[0].job_id)
+        return redis_groups.read_admissions(sent, replies)
 
     def admit_and_claim(self, job: NewJob, lease: Lease) -> AdmitAndClaimResult:
         """Admit the job and claim its attempt 0 in one step; a known unfinished job is only claimed."""
@@ -230,6 +229,13 @@ def _refusal(claim: Claim, transition: Transition) -> InvalidInputError | None:
     except InvalidInputError as error:
         return error
     return None
+
+
+def _checked(jobs: Iterable[NewJob], checked: list[NewJob]) -> Iterator[NewJob]:
+    for job in jobs:
+        limits.check_job(job)
+        checked.append(job)
+        yield job
 
 
 def _check_on_disk(reply: Any, key: str) -> None:

@@ -8,7 +8,7 @@ here, once. Scripts are called by their digest; a server that lost them gets the
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -117,16 +117,29 @@ class Scripts:
         if not calls:
             return []
         with redis_client.translated(calls[0].script, calls[0].subject):
-            commands = [self._command(call) for call in calls]
-            replies = self._exchange([*commands, *trailing])
-            lost = [place for place, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
-            if lost:
-                self._load([calls[place] for place in lost])
-                again = self._exchange([*(commands[place] for place in lost), *trailing])
-                replies[len(calls) :] = again[len(lost) :]
-                for place, reply in zip(lost, again, strict=False):
-                    replies[place] = reply
-            return replies
+            replies = self._exchange([*map(self._command, calls), *trailing])
+            return self._with_lost_ones(calls, replies, trailing)
+
+    def run_as_made(self, calls: Iterable[Call], *trailing: tuple[Argument, ...]) -> list[Any]:
+        """
+        As `run_many`, but each script is sent when it is made: the server runs one while the caller makes the next.
+
+        Raises:
+            StorageUnavailableError: As `run_many`. What making a call raises comes through; others may have run.
+
+        """
+        made: list[Call] = []
+        with redis_client.conversation(self._client) as server:
+            for call in calls:
+                made.append(call)
+                with redis_client.translated(call.script, call.subject):
+                    server.send(*self._command(call))
+            if not made:
+                return []
+            with redis_client.translated(made[0].script, made[0].subject):
+                for command in trailing:
+                    server.send(*command)
+                return self._with_lost_ones(made, server.replies(), trailing)
 
     def command(self, operation: str, subject: str, *command: Argument) -> Any:
         """
@@ -163,6 +176,20 @@ class Scripts:
             for command in commands:
                 pipe.execute_command(*command)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
             return pipe.execute(raise_on_error=False)
+
+    def _with_lost_ones(
+        self, calls: Sequence[Call], replies: list[Any], trailing: Sequence[tuple[Argument, ...]]
+    ) -> list[Any]:
+        """Return the replies, with those of scripts that the server did not know taken from a second exchange."""
+        lost = [place for place, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
+        if lost:
+            unknown = [calls[place] for place in lost]
+            self._load(unknown)
+            again = self._exchange([*map(self._command, unknown), *trailing])
+            replies[len(calls) :] = again[len(lost) :]
+            for place, reply in zip(lost, again, strict=False):
+                replies[place] = reply
+        return replies
 
     def _load(self, calls: Sequence[Call]) -> None:
         for script in {call.script for call in calls}:

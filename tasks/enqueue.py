@@ -5,7 +5,7 @@ A publish that fails is no loss: the row is due and the due pump wakes it; the p
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import celery
 
@@ -35,20 +35,22 @@ def enqueue_settlement(
 
 
 def enqueue_many(
-    app: celery.Celery, ledger: JobStorage, new_jobs: Sequence[NewJob], batch_size: int = 1
+    app: celery.Celery, ledger: JobStorage, new_jobs: Iterable[NewJob], batch_size: int = 1
 ) -> list[Admission]:
     """
     Admit the jobs with one exchange and wake those that are new; the answers stand in the order of the jobs.
 
-    One message wakes up to `batch_size` jobs of a kind and queue, in the order of their finalisation.
+    The ledger admits the first jobs while the iterable makes the next; it should make no more than a thousand. One
+    message wakes up to `batch_size` jobs of a kind and queue, in the order of their finalisation.
 
     Raises:
         StorageUnavailableError: if the ledger did not answer; some may be admitted: send the same jobs again.
 
     """
-    admissions = ledger.admit_many(new_jobs)
+    made: list[NewJob] = []
+    admissions = ledger.admit_many(_noting(new_jobs, made))
     crash_points.reach(CrashPoint.AFTER_ADMIT)
-    admitted = [job for job, admission in zip(new_jobs, admissions, strict=True) if isinstance(admission, Admitted)]
+    admitted = [job for job, admission in zip(made, admissions, strict=True) if isinstance(admission, Admitted)]
     try:
         for kind, queue, wanted in _messages(admitted, batch_size):
             crash_points.reach(CrashPoint.BEFORE_PUBLISH)
@@ -57,6 +59,12 @@ def enqueue_many(
     except PublishError:
         warn(Event.PUBLISH_FAILED, queue=admitted[0].queue)
     return admissions
+
+
+def _noting(jobs: Iterable[NewJob], made: list[NewJob]) -> Iterator[NewJob]:
+    for job in jobs:
+        made.append(job)
+        yield job
 
 
 def _messages(admitted: Sequence[NewJob], batch_size: int) -> Iterator[tuple[JobKind, str, Sequence[Wanted]]]:

@@ -1,7 +1,7 @@
 """Jobs from lines into the ledger."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
@@ -22,10 +22,11 @@ class FakeLedger:
         self.payloads: dict[str, bytes] = {}
         self.batch_sizes: list[int] = []
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Admission]:
+    def enqueue(self, jobs: Iterable[NewJob]) -> list[Admission]:
         """Admit the jobs and note how many came at once."""
-        self.batch_sizes.append(len(jobs))
-        return [self._admit(job) for job in jobs]
+        answers = [self._admit(job) for job in jobs]
+        self.batch_sizes.append(len(answers))
+        return answers
 
     def _admit(self, job: NewJob) -> Admission:
         known = self.payloads.setdefault(job.job_id, job.payload)
@@ -62,7 +63,7 @@ def read(content: bytes) -> NewJob:
     return messages.admissible_settlement(SettlementObservation.from_json(content), MAX_PAYLOAD_BYTES)
 
 
-def intake(enqueue: Callable[[Sequence[NewJob]], list[Admission]]) -> Intake:
+def intake(enqueue: Callable[[Iterable[NewJob]], list[Admission]]) -> Intake:
     """Return an intake of settlements."""
     return Intake(read=read, enqueue=enqueue, max_payload_bytes=MAX_PAYLOAD_BYTES)
 
@@ -191,7 +192,7 @@ def test_unreachable_ledger_keeps_what_was_reported() -> None:
     """When the ledger stops answering, the batches before are reported and the error comes out."""
     ledger = FakeLedger()
 
-    def enqueue(jobs: Sequence[NewJob]) -> list[Admission]:
+    def enqueue(jobs: Iterable[NewJob]) -> list[Admission]:
         if ledger.batch_sizes:
             raise StorageUnavailableError(operation="admit_many", key="jobs")
         return ledger.enqueue(jobs)

@@ -4,7 +4,7 @@ Jobs from lines into the ledger: each line is checked, then enqueued with its ba
 One bad line costs only itself. Called by `chio-worker enqueue`; knows neither Celery nor Redis.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -89,12 +89,12 @@ class Intake:
     """
     Take lines in, whatever kind of job they hold.
 
-    `read` makes a job of a line or raises `InvalidInputError`; `enqueue` admits a batch of jobs, publishes for the new
-    ones, and answers in order.
+    `read` makes a job of a line or raises `InvalidInputError`; `enqueue` admits a batch of jobs while they are read,
+    publishes for the new ones, and answers in order.
     """
 
     read: Callable[[bytes], NewJob]
-    enqueue: Callable[[Sequence[NewJob]], list[Admission]]
+    enqueue: Callable[[Iterable[NewJob]], list[Admission]]
     max_payload_bytes: int
 
     @property
@@ -115,33 +115,27 @@ class Intake:
             yield self._take_batch(batch)
 
     def _take_batch(self, batch: list[Line | LongLine]) -> Batch:
-        read = [self._read(line) for line in batch]
-        jobs = [(line, found) for line, found in zip(batch, read, strict=True) if isinstance(found, NewJob)]
-        invalid = [found for found in read if isinstance(found, Problem)]
+        jobs: list[tuple[Line | LongLine, NewJob]] = []
+        invalid: list[Problem] = []
+        admissions = self.enqueue(self._readable(batch, jobs, invalid))
+        tally, conflicts = _told(jobs, admissions)
         size_bytes = sum(line.size_bytes for line in batch)
-        tally, conflicts = self._admit(jobs)
         return Batch(
             tally=tally + Tally(lines=len(batch), size_bytes=size_bytes, invalid=len(invalid)),
             problems=sorted(invalid + conflicts, key=lambda problem: problem.line),
         )
 
-    def _read(self, line: Line | LongLine) -> NewJob | Problem:
-        return read_or_refused(line, self.read, self.max_line_bytes)
-
-    def _admit(self, jobs: list[tuple[Line | LongLine, NewJob]]) -> tuple[Tally, list[Problem]]:
-        tally, conflicts = Tally(), []
-        for (line, job), admission in zip(jobs, self.enqueue([job for _, job in jobs]), strict=True):
-            match admission:
-                case Admitted():
-                    tally += Tally(admitted=1)
-                case Duplicate():
-                    tally += Tally(duplicates=1)
-                case Conflict():
-                    tally += Tally(conflicts=1)
-                    conflicts.append(_conflict(line.number, job))
-                case _:
-                    assert_never(admission)
-        return tally, conflicts
+    def _readable(
+        self, batch: list[Line | LongLine], jobs: list[tuple[Line | LongLine, NewJob]], invalid: list[Problem]
+    ) -> Iterator[NewJob]:
+        """Yield the jobs of the lines that can be read, and note what became of each line."""
+        for line in batch:
+            found = read_or_refused(line, self.read, self.max_line_bytes)
+            if isinstance(found, Problem):
+                invalid.append(found)
+            else:
+                jobs.append((line, found))
+                yield found
 
 
 def read_or_refused(line: Line | LongLine, read: Callable[[bytes], Read], max_line_bytes: int) -> Read | Problem:
@@ -153,6 +147,22 @@ def read_or_refused(line: Line | LongLine, read: Callable[[bytes], Read], max_li
         return read(line.content)
     except InvalidInputError as error:
         return Problem(line=line.number, refusal=Refusal.INVALID, reason=str(error))
+
+
+def _told(jobs: list[tuple[Line | LongLine, NewJob]], admissions: list[Admission]) -> tuple[Tally, list[Problem]]:
+    tally, conflicts = Tally(), []
+    for (line, job), admission in zip(jobs, admissions, strict=True):
+        match admission:
+            case Admitted():
+                tally += Tally(admitted=1)
+            case Duplicate():
+                tally += Tally(duplicates=1)
+            case Conflict():
+                tally += Tally(conflicts=1)
+                conflicts.append(_conflict(line.number, job))
+            case _:
+                assert_never(admission)
+    return tally, conflicts
 
 
 def _conflict(line: int, job: NewJob) -> Problem:

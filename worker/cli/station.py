@@ -6,7 +6,7 @@ published and not before, since most commands only look.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -142,7 +142,7 @@ class Station:
         observation = SettlementObservation.from_json(content)
         return messages.admissible_settlement(observation, self.settings.max_payload_bytes)
 
-    def _enqueue(self, jobs: Sequence[NewJob]) -> list[Admission]:
+    def _enqueue(self, jobs: Iterable[NewJob]) -> list[Admission]:
         return enqueue.enqueue_many(celery_app(), self.storage.jobs, jobs, self.settings.batch_size)
 
 
