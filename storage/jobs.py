@@ -182,7 +182,9 @@ class Finish:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reschedule:
     """
-    Make the job due again in `delay_ms` as attempt `attempt` (the same number when no attempt was spent).
+    Make the job due again in `delay_ms` as attempt `attempt`: the same number when no attempt was spent.
+
+    The next claim of the same number has the same cause as this one: an attempt in which a worker died stays one.
 
     `publishes` tells whether the caller publishes the message itself (the row becomes outstanding) or leaves it to
     the due pump (the row is parked). `pending` queues a reconciliation entry with it (an indeterminate delivery).

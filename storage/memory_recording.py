@@ -22,7 +22,7 @@ def record(state: MemoryState, claim: Claim, transition: Transition) -> None:
         case Finish() | Bury():
             end(state, row, transition, now_ms)
         case Reschedule():
-            _reschedule(state, row, transition, now_ms)
+            _reschedule(state, row, transition, claim.cause, now_ms)
         case Await(request=request):
             _await(state, row, request, now_ms)
         case _:
@@ -90,15 +90,17 @@ def store_dead_letter(state: MemoryState, record: DeadLetterRecord, now_ms: int)
     return True
 
 
-def _reschedule(state: MemoryState, row: Row, plan: Reschedule, now_ms: int) -> None:
+def _reschedule(state: MemoryState, row: Row, plan: Reschedule, cause: ClaimCause, now_ms: int) -> None:
     if plan.pending:
         _keep_entry(state, plan.pending)
     target = JobState.OUTSTANDING if plan.publishes else JobState.PARKED
     target = JobState.HELD if row.hold else target
     due_at_ms = now_ms + plan.delay_ms
+    # An attempt that was not spent is claimed again for the reason it was: a worker may have died in it.
+    row.cause = cause if plan.attempt == row.attempt else ClaimCause.DUE
     if plan.attempt != row.attempt:
         state.counters[row.job.kind]["retried"] += 1
-    row.attempt, row.due_at_ms, row.wakeups, row.cause = plan.attempt, due_at_ms, 0, ClaimCause.DUE
+    row.attempt, row.due_at_ms, row.wakeups = plan.attempt, due_at_ms, 0
     row.drop_lease()
     state.move(row, target, state.lost_after(due_at_ms, 0) if target is JobState.OUTSTANDING else due_at_ms)
 

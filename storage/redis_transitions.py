@@ -25,9 +25,10 @@ def call_for(claim: Claim, transition: Transition, options: LedgerOptions) -> Ca
             return Call(Script.RECORD_FINISH, claim.job_id, (*held, *ending))
         case Reschedule(attempt=attempt, delay_ms=delay_ms, publishes=publishes, pending=pending):
             state = "outstanding" if publishes else "parked"
-            plan = (attempt, delay_ms, state, options.lost_message_slack_ms, options.reconciliation_capacity)
+            bounds = (options.lost_message_slack_ms, options.reconciliation_capacity)
             entry = entry_arguments(pending) if pending else ()
-            return Call(Script.RECORD_RESCHEDULE, claim.job_id, (*held, *plan, *entry))
+            plan = (attempt, delay_ms, state, *bounds, claim.cause.value, *entry)
+            return Call(Script.RECORD_RESCHEDULE, claim.job_id, (*held, *plan))
         case Bury():
             return Call(Script.RECORD_BURY, claim.job_id, (*held, *_bury_arguments(claim.job_id, transition, options)))
         case Await(request=request):

@@ -2,7 +2,8 @@
 -- Make a claimed job due again if its claim still holds; with a hold set meanwhile it is held instead.
 -- KEYS[1]  namespace
 -- ARGV     1 id  2 version  3 token  4 attempt  5 delay (ms)  6 outstanding|parked  7 slack (ms)
---          8 capacity  and, with a reconciliation request: 9 key  10 json  11 tag  12 created (us)
+--          8 capacity  9 why the same attempt is claimed again: due|lease_expired|escalated
+--          and, with a reconciliation request: 10 key  11 json  12 tag  13 created (us)
 -- Returns  'recorded' | 'stale' | 'full'
 -- Types    job HASH, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH, reconcile HASH,
 --          reconcile_pending ZSET, reconcile_indeterminate ZSET, reconcile_resolved STRING
@@ -10,14 +11,16 @@
 local id, attempt, state, now = ARGV[1], ARGV[4], ARGV[6], now_ms()
 local row = holding(id, ARGV[2], ARGV[3], now)
 if not row then return 'stale' end
-if ARGV[9] then
-  if not fits(ARGV[9], tonumber(ARGV[8])) then return 'full' end
-  keep_entry(ARGV[9], ARGV[10], ARGV[11], ARGV[12])
+if ARGV[10] then
+  if not fits(ARGV[10], tonumber(ARGV[8])) then return 'full' end
+  keep_entry(ARGV[10], ARGV[11], ARGV[12], ARGV[13])
 end
 local due = now + ARGV[5]
 if row.hold then state = 'held' end
 redis.call('HSET', K.job(id), 'state', state, 'attempt', attempt, 'due', due)
 redis.call('HDEL', K.job(id), 'owner', 'token', 'lease', 'wakeups', 'cause', 'hold')
+-- An attempt that was not spent is claimed again for the reason it was: a worker may have died in it.
+if attempt == row.attempt and ARGV[9] ~= 'due' then redis.call('HSET', K.job(id), 'cause', ARGV[9]) end
 move(id, row.kind, row.queue, 'leased', state, state == 'outstanding' and lost_after(due, ARGV[7], 0) or due)
 if attempt ~= row.attempt then redis.call('HINCRBY', K.counts(row.kind), 'retried', 1) end
 return 'recorded'

@@ -99,13 +99,14 @@ class Model:
             job.state, job.lost_from = JobState.OUTSTANDING, self.now + SLACK_MIN * 2**job.wakeups
         return taken
 
-    def reschedule(self, job_id: str, attempt: int, delay: float, state: JobState) -> None:
+    def reschedule(self, job_id: str, attempt: int, delay: float, state: JobState, cause: ClaimCause) -> None:
         """Make the row due later."""
         job = self.jobs[job_id]
         self.counts["retried"] += attempt != job.attempt
+        job.cause = cause if attempt == job.attempt else ClaimCause.DUE
         job.attempt, job.due, job.lost_from = attempt, self.now + delay, self.now + delay + SLACK_MIN
         job.token = ""
-        job.state, job.cause, job.wakeups = (JobState.HELD if job.hold else state), ClaimCause.DUE, 0
+        job.state, job.wakeups = (JobState.HELD if job.hold else state), 0
         job.hold = False
 
     def wait(self, job_id: str) -> None:

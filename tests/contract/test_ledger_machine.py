@@ -104,7 +104,7 @@ class LedgerMachine(RuleBasedStateMachine):
         plan = Reschedule(attempt=attempt, delay_ms=minutes * MINUTE_MS, publishes=publishes)
         if self._record(claim, plan):
             state = JobState.OUTSTANDING if publishes else JobState.PARKED
-            self.model.reschedule(claim.job_id, attempt, minutes, state)
+            self.model.reschedule(claim.job_id, attempt, minutes, state, claim.cause)
 
     @rule(claim=claims)
     def finish(self, claim: Claim | None) -> None:

@@ -1,6 +1,7 @@
 """What `record` promises, transition by transition."""
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
@@ -9,6 +10,7 @@ from storage.jobs import (
     Await,
     Bury,
     Claim,
+    ClaimCause,
     Finish,
     FinishedAs,
     JobKind,
@@ -107,6 +109,65 @@ def test_deferred_job_spends_no_attempt(backend: Backend) -> None:
 
     assert builders.claimed(backend.storage.jobs).attempt == 0
     assert backend.storage.jobs.counts(JobKind.SETTLEMENT).retried == 0
+
+
+def expired_claim(backend: Backend) -> Claim:
+    """Claim an attempt in which a worker died."""
+    builders.admitted_and_claimed(backend.storage.jobs, by=builders.lease(lease_ms=1_000))
+    backend.travel(2_000)
+    return builders.claimed(backend.storage.jobs)
+
+
+def escalated_claim(backend: Backend) -> Claim:
+    """Claim a delivery whose receipt did not come."""
+    claim = claimed_delivery(backend)
+    backend.storage.jobs.record(claim, Await(request=builders.pending()))
+    (entry,) = backend.storage.reconciliation.queued_requests()
+    backend.storage.reconciliation.resolve(entry.idempotency_key)
+    return builders.claimed(backend.storage.jobs, claim.job_id)
+
+
+@pytest.mark.parametrize(
+    "claim_of, cause",
+    [
+        pytest.param(expired_claim, ClaimCause.LEASE_EXPIRED, id="a worker died in it"),
+        pytest.param(escalated_claim, ClaimCause.ESCALATED, id="its receipt did not come"),
+    ],
+)
+@pytest.mark.parametrize("held_meanwhile", [False, True])
+@pytest.mark.parametrize("ran_out", [False, True])
+def test_an_attempt_that_is_put_off_is_claimed_for_the_same_cause(
+    backend: Backend, claim_of: Callable[[Backend], Claim], cause: ClaimCause, held_meanwhile: bool, ran_out: bool
+) -> None:
+    """Whoever claims it next must not ask the hook to act as if nobody had; once the attempt is spent it is due."""
+    jobs, claim = backend.storage.jobs, claim_of(backend)
+    assert claim.cause is cause
+    if held_meanwhile:
+        jobs.hold(claim.job_id)
+    if ran_out:
+        backend.travel(20_000)
+        jobs.resume(claim, 10_000)
+
+    jobs.record(claim, Reschedule(attempt=0, delay_ms=0, publishes=True))
+    jobs.release(claim.job_id)
+    again = builders.claimed(jobs, claim.job_id)
+    jobs.record(again, Reschedule(attempt=1, delay_ms=0, publishes=True))
+
+    assert again.cause is cause
+    assert builders.claimed(jobs, claim.job_id, 1).cause is ClaimCause.DUE
+
+
+def test_an_attempt_that_never_began_is_due_though_its_lease_ran_out(backend: Backend) -> None:
+    """Who gives it back late knows that the hook was not asked, which a lease that runs out alone does not tell."""
+    jobs = backend.storage.jobs
+    claim = builders.admitted_and_claimed(jobs, by=builders.lease(lease_ms=1_000))
+    backend.travel(2_000)
+    jobs.due(10)
+    jobs.resume(claim, 10_000)
+
+    jobs.record(claim, Reschedule(attempt=0, delay_ms=0, publishes=True))
+
+    assert builders.claimed(jobs).cause is ClaimCause.DUE
 
 
 def test_reschedule_keeps_an_entry_that_is_queued(backend: Backend) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from reliability import outcomes
-from storage.jobs import JobKind
+from reliability.settlement import SettlementObservation
+from storage.jobs import JobKind, Lease
 from tasks.packing import Wake
 from tests.support import batches
 from tests.support.backends import Backend
@@ -38,6 +39,40 @@ def test_what_cannot_begin_in_time_is_given_back(backend: Backend) -> None:
     assert 0 < asked < 100
     assert [name for name, _ in batch.left] == names(100)[asked:]
     assert all(bench.row(name).attempt == 0 for name in names(100)[asked:])
+
+
+class SlowToVerify(Hook):
+    """Take all the time there is for a status check, until the others are given back."""
+
+    def __init__(self, bench: Bench, others: int) -> None:
+        super().__init__()
+        self._bench, self._others = bench, others
+
+    def verify(self, observation: SettlementObservation) -> outcomes.SettlementResult:
+        """Say that it was settled."""
+        self._bench.ticks.advance(BOX_MS)
+        poll(lambda: len(self._bench.after.woken) == self._others, LIMIT_S, "the others to be given back")
+        return outcomes.Accepted(f"verified {observation.receipt_id}")
+
+
+def test_attempts_in_which_a_worker_died_stay_such_when_they_are_given_back(backend: Backend) -> None:
+    """Claimed again each counts as the failed attempt it is: its hook may have acted and is not asked again."""
+    bench = Bench(backend, concurrency=1)
+    late, *died = bench.admit("late", "died-1", "died-2")
+    bench.run(Hook(batches.answering(late=outcomes.Pending("t"))), [late])
+    (entry,) = bench.storage.reconciliation.queued_requests()
+    bench.storage.reconciliation.resolve(entry.idempotency_key)
+    bench.storage.jobs.claim_many(died, Lease(owner="gone", token="t", lease_ms=1_000))
+    backend.travel(2_000)
+    bench.after.woken.clear()
+
+    first = bench.run(SlowToVerify(bench, len(died)), [late, *died])
+    later = Hook()
+    again = [bench.run(later, [pair]) for pair in died]
+
+    assert first.report.counts == {"settled": 1, "deferred": 2}
+    assert [batch.report.counts for batch in again] == [{"retried": 1}, {"retried": 1}]
+    assert (later.asked, [bench.row(name).attempt for name, _ in died]) == ([], [1, 1])
 
 
 def test_claimed_jobs_that_did_not_begin_in_time_spend_no_attempt(backend: Backend) -> None:
