@@ -4,10 +4,9 @@
 -- Part: checking that a claim still holds, and taking a row out of the ledger.
 
 local function row_of(id)
-  local row = redis.call('HMGET', K.job(id), 'state', 'version', 'token', 'lease', 'kind', 'queue', 'attempt', 'hold',
-    'digest', 'finalized')
+  local row = redis.call('HMGET', K.job(id), 'state', 'version', 'token', 'lease', 'kind', 'queue', 'digest')
   return {state = row[1], version = row[2], token = row[3], lease = tonumber(row[4] or 0), kind = row[5],
-    queue = row[6], attempt = row[7], hold = row[8], digest = row[9], finalized = row[10]}
+    queue = row[6], digest = row[7]}
 end
 
 -- The row of a claim that may still be recorded, or nil.
@@ -35,7 +34,8 @@ end
 -- record: bytes, finalized_at, publish_at_ms. Returns false, changing nothing, if another record is there.
 local function bury(id, row, record, ttls, keys, from)
   if store_record(id, record.bytes, record.finalized_at, record.publish_at_ms) == 'conflict' then return false end
-  redis.call('HSET', K.dead_job(id), 'kind', row.kind, 'queue', row.queue, 'finalized', row.finalized,
+  redis.call('HSET', K.dead_job(id), 'kind', row.kind, 'queue', row.queue,
+    'finalized', redis.call('HGET', K.job(id), 'finalized'),
     'digest', row.digest, 'version', row.version)
   end_row(id, row, 'dead', '', ttls, keys, from)
   return true

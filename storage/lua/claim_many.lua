@@ -22,11 +22,18 @@ end
 local at_hand = payloads()
 payload_of = function(id) return at_hand[id] end
 
-local now, number = now_ms(), tonumber(ARGV[4]) - 1
-local function whole(instant) return string.format('%d', instant) end
+local now, number, lease = now_ms(), tonumber(ARGV[4]), {owner = ARGV[1], ms = ARGV[3]}
+local written = {}
+
+-- Versions and first instants are nearly always the same ones.
+local function whole(value)
+  written[value] = written[value] or string.format('%d', value)
+  return written[value]
+end
+
 local answers = each(first, width, function(i)
-  number = number + 1
-  local reply = claim(ARGV[i], ARGV[i + 1], {owner = ARGV[1], token = ARGV[2] .. whole(number), ms = ARGV[3]}, now)
+  lease.token, number = ARGV[2] .. string.format('%d', number), number + 1
+  local reply = claim(ARGV[i], ARGV[i + 1], lease, now)
   if reply[1] ~= 'claimed' then return reply end
   local facts = {reply[2], whole(reply[5]), reply[8], reply[9], whole(reply[10]), reply[11], reply[3]}
   return {'claimed', table.concat(facts, '\0'), reply[7]}

@@ -12,9 +12,10 @@ local row = holding(id, ARGV[2], ARGV[3], now)
 if not row then return 'stale' end
 if not fits(ARGV[5], tonumber(ARGV[4])) then return 'full' end
 keep_entry(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
-local state = row.hold and 'held' or 'awaiting'
+local is_held = redis.call('HEXISTS', K.job(id), 'hold') == 1
+local state = is_held and 'held' or 'awaiting'
 redis.call('HDEL', K.job(id), 'owner', 'token', 'lease', 'wakeups', 'cause', 'hold')
 redis.call('HSET', K.job(id), 'state', state, 'due', now)
-if row.hold then redis.call('HSET', K.job(id), 'cause', 'escalated') end
+if is_held then redis.call('HSET', K.job(id), 'cause', 'escalated') end
 move(id, row.kind, row.queue, 'leased', state, now)
 return 'recorded'

@@ -15,12 +15,13 @@ if ARGV[10] then
   if not fits(ARGV[10], tonumber(ARGV[8])) then return 'full' end
   keep_entry(ARGV[10], ARGV[11], ARGV[12], ARGV[13])
 end
-local due = now + ARGV[5]
-if row.hold then state = 'held' end
+local before = redis.call('HMGET', K.job(id), 'attempt', 'hold')
+local due, is_spent = now + ARGV[5], attempt ~= before[1]
+if before[2] then state = 'held' end
 redis.call('HSET', K.job(id), 'state', state, 'attempt', attempt, 'due', due)
 redis.call('HDEL', K.job(id), 'owner', 'token', 'lease', 'wakeups', 'cause', 'hold')
 -- An attempt that was not spent is claimed again for the reason it was: a worker may have died in it.
-if attempt == row.attempt and ARGV[9] ~= 'due' then redis.call('HSET', K.job(id), 'cause', ARGV[9]) end
+if not is_spent and ARGV[9] ~= 'due' then redis.call('HSET', K.job(id), 'cause', ARGV[9]) end
 move(id, row.kind, row.queue, 'leased', state, state == 'outstanding' and lost_after(due, ARGV[7], 0) or due)
-if attempt ~= row.attempt then redis.call('HINCRBY', K.counts(row.kind), 'retried', 1) end
+if is_spent then redis.call('HINCRBY', K.counts(row.kind), 'retried', 1) end
 return 'recorded'
