@@ -18,7 +18,7 @@ class InMemoryGateStorage:
         self._lock = threading.Lock()
         self._inside: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._next_at_ms: defaultdict[str, float] = defaultdict(float)
-        self._next_turn_at_ms: defaultdict[str, int] = defaultdict(int)
+        self._next_turn_at_ms: defaultdict[str, float] = defaultdict(float)
         self._slow_until_ms: defaultdict[str, int] = defaultdict(int)
         self._stopped: dict[str, str] = {}
 
@@ -41,13 +41,13 @@ class InMemoryGateStorage:
             for token in tokens:
                 self._inside[partner_id].pop(token, None)
 
-    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
+    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: float) -> int:
         """Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`."""
         with self._lock:
             now_ms = self._clock.now_ms()
             turn_at_ms = max(self._next_turn_at_ms[partner_id], now_ms + wait_ms)
             self._next_turn_at_ms[partner_id] = turn_at_ms + spacing_ms
-            return turn_at_ms - now_ms
+            return int(turn_at_ms - now_ms)
 
     def slow(self, partner_id: str, wait_ms: int) -> bool:
         """Hold everything back for `wait_ms` from now."""

@@ -46,9 +46,9 @@ class RedisGateStorage:
             inside = self._keys.of(Key.GATE_INSIDE, partner_id)
             self._scripts.command("gate_leave", partner_id, "ZREM", inside, *tokens)
 
-    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
+    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: float) -> int:
         """Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`."""
-        return int(self._scripts.run(Call(Script.GATE_TURN, partner_id, (partner_id, wait_ms, spacing_ms))))
+        return int(self._scripts.run(Call(Script.GATE_TURN, partner_id, (partner_id, wait_ms, f"{spacing_ms:.3f}"))))
 
     def slow(self, partner_id: str, wait_ms: int) -> bool:
         """Hold everything back for `wait_ms` from now."""

@@ -51,9 +51,9 @@ class GateStorage(Protocol):
         """End these entries; leaving twice, or without having entered, changes nothing."""
         ...
 
-    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: int) -> int:
+    def turn_ms(self, partner_id: str, wait_ms: int, spacing_ms: float) -> int:
         """
-        Return a delay of at least `wait_ms` that no other caller gets within `spacing_ms`.
+        Return a delay of at least `wait_ms`, in ms, that no other caller gets within `spacing_ms`.
 
         Deliveries that wait for one partner come back one after the other instead of all at once.
         """

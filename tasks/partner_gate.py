@@ -21,8 +21,6 @@ from storage.gates import GateLimits, GateWait
 from storage.traffic_protocols import CircuitStorage, GateStorage
 from tasks.emit import emit, warn
 
-#: Deliveries held back by one partner come back at most this often: 50 a second.
-RETURN_SPACING_MS: Final = 20
 #: While a probe is out the others ask again after this, in ms: it has ended by then, unless its worker died.
 PROBE_WAIT_MS: Final = 1_000
 #: A partner that asked for more patience than this is asked again after it, in ms: one hour.
@@ -117,7 +115,7 @@ class PartnerGate:
         self, partner_id: str, limits: PartnerLimits, token: str, held: GateWait | None, *, is_closed: bool
     ) -> Entered | HeldBack:
         if held is not None:
-            return self._held_back(partner_id, held.wait_ms, held.why)
+            return self._held_back(partner_id, limits, held.wait_ms, held.why)
         if is_closed:
             return Entered(token=token, is_probe=False)
         permission = self._ask(partner_id, limits.circuit, token)
@@ -128,7 +126,7 @@ class PartnerGate:
                 return Entered(token=token, is_probe=True)
             case circuit.Wait(remaining_ms=remaining_ms):
                 self._leave_gate(partner_id, limits, token)
-                return self._held_back(partner_id, remaining_ms, "circuit open")
+                return self._held_back(partner_id, limits, remaining_ms, "circuit open")
             case _:
                 assert_never(permission)
 
@@ -166,8 +164,8 @@ class PartnerGate:
             case _:
                 pass
 
-    def _held_back(self, partner_id: str, wait_ms: int, why: str) -> HeldBack:
-        return HeldBack(delay_ms=self.gates.turn_ms(partner_id, wait_ms, RETURN_SPACING_MS), why=why)
+    def _held_back(self, partner_id: str, limits: PartnerLimits, wait_ms: int, why: str) -> HeldBack:
+        return HeldBack(delay_ms=self.gates.turn_ms(partner_id, wait_ms, limits.gate.return_interval_ms), why=why)
 
     def _ask(self, partner_id: str, policy: circuit.CircuitPolicy, token: str) -> circuit.Permission:
         while True:

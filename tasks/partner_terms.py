@@ -166,6 +166,8 @@ class Partner(pydantic.BaseModel):
     max_per_second: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
     #: Deliveries under way at once over the whole fleet; None for no bound.
     max_concurrent: int | None = Field(None, ge=1, le=100_000)
+    #: Deliveries a second, over the whole fleet, of those that were held back; None is `max_per_second`, or 50.
+    max_returns_per_second: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
     #: Headers that producers may set, in lower case.
     allowed_headers: tuple[_Header, ...] = Field((), strict=False)
     status_rules: Annotated[tuple[InstanceOf[StatusRule], ...], BeforeValidator(status_rules_from_wire)] = ()
@@ -233,6 +235,7 @@ class Partner(pydantic.BaseModel):
         gate = GateLimits(
             max_per_second=self.max_per_second,
             max_concurrent=self.max_concurrent,
+            max_returns_per_second=self.max_returns_per_second,
             entry_lease_ms=lease_ms,
             # A URL may hold a token in its path: only its digest is stored.
             endpoint=canonical.sha256_hex(self.url.encode()),

@@ -6,6 +6,8 @@ effect that was carried out twice, a key that came with two bodies, or a hook th
 were attempts; `stuck` is work that was still in flight when everything had been well for a while.
 """
 
+import base64
+import contextlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -111,11 +113,11 @@ def _is_known(storage: Storage, job_id: str) -> bool:
 def _judge_quarantine(account: Account, score: Score) -> None:
     """See that nothing is in quarantine but poison, and work whose process died before it was admitted."""
     reasons, strange = Counter[str](), Counter[str]()
-    poison = set(account.poisoned)
+    poison = {_as_sent(raw) for raw in account.poisoned}
     for entry in account.storage.quarantine.list(100_000):
         reasons[entry.reason] += 1
         raw = account.storage.quarantine.raw(entry.entry_id)
-        if raw not in poison and entry.reason != "worker_lost" and not _is_written_out(raw, poison):
+        if entry.reason != "worker_lost" and poison.isdisjoint({_as_sent(raw or b""), _written_out(raw or b"")}):
             strange[entry.reason] += 1
     score.facts["quarantine"] = dict(sorted(reasons.items()))
     score.findings += [
@@ -123,14 +125,27 @@ def _judge_quarantine(account: Account, score: Score) -> None:
     ]
 
 
-def _is_written_out(raw: bytes | None, poison: set[bytes]) -> bool:
-    """Tell whether the entry is a poisonous message of a broker that keeps no list elements."""
-    import base64  # noqa: PLC0415  # for this one broker
-
+def _as_sent(raw: bytes) -> bytes:
+    """Return the message without the note that a killed worker had it in hand and it came again."""
     try:
-        return base64.b64decode(json.loads(raw or b"{}").get("body", "")) in poison
-    except (ValueError, AttributeError):
-        return False
+        message = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw
+    for part in (_member(message, "headers"), _member(_member(message, "properties"), "delivery_info")):
+        part.pop("redelivered", None)
+    return json.dumps(message, sort_keys=True).encode()
+
+
+def _member(value: Any, name: str) -> dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _written_out(raw: bytes) -> bytes:
+    """Return what was published to a broker that keeps no list elements: the body of what stands for it."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        return _as_sent(base64.b64decode(json.loads(raw)["body"]))
+    return raw
 
 
 def _repeats(account: Account) -> int:

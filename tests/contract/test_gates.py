@@ -124,6 +124,21 @@ def test_turns_are_apart(backend: Backend) -> None:
     assert delays == sorted(delays)
 
 
+@pytest.mark.parametrize(
+    "limits, interval_ms",
+    [
+        pytest.param(GateLimits(), 20, id="by default 50 a second"),
+        pytest.param(GateLimits(max_per_second=500), 2, id="at the partner's rate"),
+        pytest.param(GateLimits(max_per_second=0.5), 2_000, id="no faster than the partner's rate"),
+        pytest.param(GateLimits(max_per_second=500, max_returns_per_second=100), 10, id="at their own rate"),
+        pytest.param(GateLimits(max_returns_per_second=4_000), 0.25, id="faster than by default"),
+    ],
+)
+def test_those_held_back_come_again_at_a_rate(limits: GateLimits, interval_ms: float) -> None:
+    """What was held back is worked off as fast as the partner takes it, and no faster."""
+    assert limits.return_interval_ms == interval_ms
+
+
 def test_turns_that_passed_are_forgotten(backend: Backend) -> None:
     """Once the last turn is over, a new one comes after its own wait alone."""
     backend.storage.gates.turn_ms("acme", 1_000, 20)

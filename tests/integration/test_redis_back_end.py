@@ -110,6 +110,18 @@ def test_namespaces_share_nothing(redis_url: str) -> None:
     assert other.jobs.admit(builders.job(payload=b"other")) == Admitted()
 
 
+def test_turns_may_be_less_than_a_millisecond_apart(stores: bundle.Storage, raw: Any) -> None:
+    """Four thousand a second: sixteen turns after the first span four milliseconds, not none."""
+    turn = KEYS.of(Key.GATE_TURN, "acme")
+    stores.gates.turn_ms("acme", 60_000, 0.25)
+    first = float(raw.get(turn))
+
+    for _ in range(16):
+        stores.gates.turn_ms("acme", 1, 0.25)
+
+    assert float(raw.get(turn)) - first == 4
+
+
 def test_payload_may_be_any_bytes(stores: bundle.Storage) -> None:
     """A payload comes back byte for byte."""
     payload = bytes(range(256)) + b"\r\n$-1\r\n" + "é".encode()

@@ -1,5 +1,7 @@
 """The verdict of a run counts what is lost, twice or stuck, and nothing that is explained."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from storage.jobs import Bury, Claim, Finish, FinishedAs, NewJob
 from tests.chaos import score as scores
 from tests.chaos.score import Account, Score
 from tests.chaos.work import RAIL_WAYS, Piece, Way
-from tests.support import backends, builders, fleet
+from tests.support import backends, builders, fleet, poison
 from worker.simulators.effect_log import LogEntry, Tally, tally
 
 WELL: Way = next(way for way in RAIL_WAYS if way.name == "well")
@@ -36,7 +38,14 @@ def seen(*, effect: bool = True, body: str = "a") -> LogEntry:
     return LogEntry(at_ms=1, key="rcpt-1", attempt=1, body_sha256=body, step="ok", answer="200", effect=effect)
 
 
-def judge(storage: Storage, job: NewJob, *lines: LogEntry, way: Way = WELL, attempts: int | None = None) -> Score:
+def judge(
+    storage: Storage,
+    job: NewJob,
+    *lines: LogEntry,
+    way: Way = WELL,
+    attempts: int | None = None,
+    poisoned: Sequence[bytes] = (),
+) -> Score:
     """Judge a run of one job."""
     return scores.judge(
         Account(
@@ -45,7 +54,7 @@ def judge(storage: Storage, job: NewJob, *lines: LogEntry, way: Way = WELL, atte
             storage=storage,
             tallies=(tally(lines), Tally()),
             attempts={} if attempts is None else {job.job_id: attempts},
-            poisoned=[],
+            poisoned=poisoned,
         )
     )
 
@@ -117,6 +126,27 @@ def test_a_message_that_is_no_poison_is_a_finding(storage: Storage) -> None:
     storage.quarantine.keep(b"one of ours", "settlement", "malformed_headers")
 
     assert len(judge(storage, job, seen()).findings) == 1
+
+
+@pytest.mark.parametrize("name", sorted(poison.POISON))
+@pytest.mark.parametrize("came_again", [False, True])
+def test_poison_is_known_again(storage: Storage, name: str, came_again: bool) -> None:
+    """Also after a worker was killed with it in hand: kombu gives it back with a note in it."""
+    raw, _ = poison.POISON[name]
+    storage.quarantine.keep(restored(raw) if came_again else raw, "settlement", "undecodable")
+
+    assert judge(storage, ended(storage), seen(), poisoned=[raw]).is_clean
+
+
+def restored(raw: bytes) -> bytes:
+    """Return what kombu puts back for a message whose worker is gone, where it can read it."""
+    try:
+        message = json.loads(raw)
+        message["headers"]["redelivered"] = True
+        message["properties"]["delivery_info"]["redelivered"] = True
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return raw
+    return json.dumps(message).encode()
 
 
 def test_attempts_are_read_from_the_logs(tmp_path: Path) -> None:

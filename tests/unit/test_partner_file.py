@@ -42,6 +42,7 @@ def test_minimal_partner_has_the_documented_defaults(tmp_path: Path) -> None:
         "max_elapsed_s": None,
         "jitter_ms": 0,
         "max_per_second": None,
+        "max_returns_per_second": None,
         "max_concurrent": None,
         "allowed_headers": (),
         "status_rules": (),
