@@ -191,6 +191,9 @@ class LeanReading(OneClient):
             self._flush_brpop_reauth()  # type: ignore[attr-defined]  # as above
         if is_quiet:
             self._is_told, self._in_poll = True, connection
+        if was_told and self.qos.can_consume():
+            # Something came: ask at once, and not in the next turn of the loop.
+            self._brpop_start()
         if was_told or not answer:
             raise Empty
         for place in range(0, len(answer), 3):
