@@ -41,7 +41,8 @@ def _up_to(state: MemoryState, of: JobState, score: int, limit: int, queue: str 
 
 def _expire(state: MemoryState, row: Row, now_ms: int, taken: list[WakeUp]) -> None:
     held = row.hold
-    row.cause, row.due_at_ms = ClaimCause.LEASE_EXPIRED, now_ms
+    # A message that was heard was not lost, however many were before it.
+    row.cause, row.due_at_ms, row.wakeups = ClaimCause.LEASE_EXPIRED, now_ms, 0
     # The token stays: who held the claim may take it back with it, as long as nobody else claims the job.
     token = row.token
     row.drop_lease()

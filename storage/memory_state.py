@@ -15,8 +15,8 @@ from storage.memory_entries import EntryTable
 from storage.memory_marks import ExpiringMarks
 from storage.options import LedgerOptions
 
-#: A wake-up doubles the slack, up to 2^10 times.
-_MOST_DOUBLINGS = 10
+#: A wake-up doubles the slack, up to 2^5 times: a queue that is emptied again and again costs a job a minute at most.
+_MOST_DOUBLINGS = 5
 
 
 @dataclass(slots=True, kw_only=True)

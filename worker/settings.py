@@ -136,7 +136,8 @@ class Settings(pydantic_settings.BaseSettings):
     )
     lost_message_slack_ms: Annotated[int, Field(ge=100)] = Field(
         2_000,
-        description="How far the watermark must have passed a message that counts as lost; doubles per wake-up.",
+        description="How far the watermark must have passed a message that counts as lost; doubles per wake-up, up to "
+        "32 times.",
     )
     health_stale_after_s: Positive = Field(
         15, description="A worker whose health file or main loop is older than this counts as not live."

@@ -15,9 +15,9 @@ local function index_of(state, queue)
 end
 
 -- The instant past which the queue's watermark tells that a message published or due at `from_ms` was lost. The slack
--- doubles with each wake-up of the row, up to 1,024 times.
+-- doubles with each wake-up of the row, up to 32 times.
 local function lost_after(from_ms, slack_ms, wakeups)
-  return from_ms + slack_ms * 2 ^ math.min(wakeups, 10)
+  return from_ms + slack_ms * 2 ^ math.min(wakeups, 5)
 end
 
 -- Scripts for many jobs put other functions in the place of these four, which gather first: see _many.

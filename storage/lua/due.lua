@@ -27,12 +27,14 @@ end
 for _, id in ipairs(up_to(K.leased(), now)) do
   local row = row_of(id)
   -- The token stays: who held the claim may take it back with it, as long as nobody else claims the job.
-  redis.call('HDEL', K.job(id), 'owner', 'lease', 'hold')
+  redis.call('HDEL', K.job(id), 'owner', 'lease', 'hold', 'wakeups')
   redis.call('HSET', K.job(id), 'cause', 'lease_expired', 'due', now, 'alone', 1)
   if row[5] then
     redis.call('HSET', K.job(id), 'state', 'held')
     move(id, row[1], row[2], 'leased', 'held', now)
   else
+    -- A message that was heard was not lost, however many were before it.
+    row[4] = nil
     wake(id, row, 'leased', 'lease_expired')
   end
 end

@@ -92,11 +92,11 @@ class Model:
 
     def due(self) -> set[str]:
         """Predict which rows are taken, and take them."""
-        taken = {job_id for job_id, job in self.jobs.items() if self._is_due(job_id, job)}
+        taken = {job_id for job_id, job in self.jobs.items() if self._is_due(job)}
         for job_id in taken:
             job = self.jobs[job_id]
             job.wakeups += job.state is JobState.OUTSTANDING
-            job.state, job.lost_from = JobState.OUTSTANDING, self.now + SLACK_MIN * 2**job.wakeups
+            job.state, job.lost_from = JobState.OUTSTANDING, self.now + SLACK_MIN * 2 ** min(job.wakeups, 5)
         return taken
 
     def reschedule(self, job_id: str, attempt: int, delay: float, state: JobState, cause: ClaimCause) -> None:
@@ -191,10 +191,10 @@ class Model:
             return self.now >= job.lease_until and not job.hold
         return job.state in {JobState.OUTSTANDING, JobState.PARKED} and self.now >= job.due
 
-    def _is_due(self, job_id: str, job: ModelJob) -> bool:
+    def _is_due(self, job: ModelJob) -> bool:
         match job.state:
             case JobState.LEASED if self.now >= job.lease_until:
-                self.jobs[job_id].due, job.cause = self.now, ClaimCause.LEASE_EXPIRED
+                job.due, job.cause, job.wakeups = self.now, ClaimCause.LEASE_EXPIRED, 0
                 job.state = JobState.HELD if job.hold else JobState.PARKED
                 was_held, job.hold = job.hold, False
                 return not was_held
