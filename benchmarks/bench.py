@@ -57,12 +57,20 @@ class Bench:
         folder.mkdir(parents=True)
         return folder
 
-    def wait_for(self, count: Callable[[], int], least: int, what: str, fleet: Fleet | None = None) -> None:
+    def wait_for(
+        self,
+        count: Callable[[], int],
+        least: int,
+        what: str,
+        fleet: Fleet | None = None,
+        *,
+        standstill_s: float = _STANDSTILL_LIMIT_S,
+    ) -> None:
         """
         Wait until something that the fleet brings about has happened so often.
 
         Raises:
-            FleetError: a program of the fleet ended, or nothing happened for a minute.
+            FleetError: a program of the fleet ended, or nothing happened for `standstill_s` seconds.
 
         """
         seen, standstill_since_s = -1, time.monotonic()
@@ -71,9 +79,9 @@ class Bench:
                 fleet.check()
             if now > seen:
                 seen, standstill_since_s = now, time.monotonic()
-            if time.monotonic() > standstill_since_s + _STANDSTILL_LIMIT_S:
+            if time.monotonic() > standstill_since_s + standstill_s:
                 told = fleet.logs() if fleet else ""
-                raise FleetError(f"{what}: {now} of {least}, then nothing for {_STANDSTILL_LIMIT_S:g} s\n{told}")
+                raise FleetError(f"{what}: {now} of {least}, then nothing for {standstill_s:g} s\n{told}")
             time.sleep(_POLL_S)
 
 
