@@ -96,10 +96,10 @@ def _reschedule(state: MemoryState, row: Row, plan: Reschedule, cause: ClaimCaus
     target = JobState.OUTSTANDING if plan.publishes else JobState.PARKED
     target = JobState.HELD if row.hold else target
     due_at_ms = now_ms + plan.delay_ms
+    is_spent = plan.attempt != row.attempt
+    state.counters[row.job.kind]["retried"] += is_spent
     # An attempt that was not spent is claimed again for the reason it was: a worker may have died in it.
-    row.cause = cause if plan.attempt == row.attempt else ClaimCause.DUE
-    if plan.attempt != row.attempt:
-        state.counters[row.job.kind]["retried"] += 1
+    row.cause = ClaimCause.DUE if is_spent else cause
     row.attempt, row.due_at_ms, row.wakeups = plan.attempt, due_at_ms, 0
     row.drop_lease()
     state.move(row, target, state.lost_after(due_at_ms, 0) if target is JobState.OUTSTANDING else due_at_ms)

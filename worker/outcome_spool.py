@@ -143,8 +143,8 @@ def outcome_in(text: str, now_ms: int) -> Outcome:
 
 def _claim_in(fields: Mapping[str, object]) -> Claim:
     kind, cause = JobKind(str(fields["kind"])), ClaimCause(str(fields["cause"]))
-    # A file of another version has other fields: it is refused as one that cannot be read.
-    return Claim(**{**fields, "kind": kind, "cause": cause, "payload": b""})  # type: ignore[arg-type]
+    claim = {**fields, "kind": kind, "cause": cause, "payload": b""}
+    return Claim(**claim)  # type: ignore[arg-type]  # a file of another version has other fields and is refused
 
 
 def _after(step: steps.Step, waited_ms: int) -> steps.Step:

@@ -30,7 +30,7 @@ class SweepTimers(ConnectedTimer):
 
 def forget_cancelled(timer: Timer) -> None:
     """Take every cancelled entry out of the timer; called by its own loop, between two entries."""
-    # In place and by its private name: whoever goes through the timer holds this list, and kombu has no other way.
-    queue = timer._queue  # noqa: SLF001
+    # In place: whoever goes through the timer holds this list.
+    queue = timer._queue  # noqa: SLF001  # kombu has no other way
     queue[:] = [scheduled for scheduled in queue if not scheduled.entry.canceled]
     heapq.heapify(queue)
