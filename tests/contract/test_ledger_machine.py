@@ -34,7 +34,7 @@ RUNS = settings(
     derandomize=True,
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=list(HealthCheck),  # how fast a server answers says nothing about the ledger
 )
 
 messages = st.sampled_from(MESSAGES)
