@@ -90,6 +90,9 @@ def _redis(settings: Settings, scheme: str) -> dict[str, Any]:
         # Look every interval; the default looks at every tenth.
         "unacked_restore_interval": settings.restore_interval_s,
         "unacked_restore_throttle": 1,
+        # Who dies while it looks leaves its lock behind, which would keep everybody from looking for five minutes. The
+        # lock only saves work: a message that two find is handed out once.
+        "unacked_mutex_expire": settings.restore_interval_s,
         # Apart from the keys of every other application on the server.
         "global_keyprefix": settings.broker_key_prefix,
         # Without it a publish to a server that vanished would wait for ever.

@@ -63,7 +63,7 @@ def test_a_redis_broker_has_limits_on_everything() -> None:
     options = made(visibility_timeout_s=200, restore_interval_s=7)["broker_transport_options"]
 
     assert (options["visibility_timeout"], options["unacked_restore_interval"]) == (200, 7)
-    assert options["unacked_restore_throttle"] == 1
+    assert (options["unacked_restore_throttle"], options["unacked_mutex_expire"]) == (1, 7)
     assert options["global_keyprefix"] == "chio:broker:"
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (10.0, 5.0)
     assert "retry_on_timeout" not in options
