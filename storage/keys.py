@@ -22,8 +22,8 @@ class Key(Enum):
     A suffix that ends with a colon is completed by an id, a queue, a kind or a partner.
     """
 
-    #: A row of the ledger: kind, queue, digest, attempt, version, state, due, ...
-    JOB = ("job:", "hash")
+    #: A row of the ledger: kind, queue, digest, attempt, version, state, due, ..., packed by the scripts.
+    JOB = ("job:", "string")
     #: The bytes every attempt of a job works on; kept for a replay when it dies.
     PAYLOAD = ("payload:", "string")
     #: The dedup mark of a job id: the first 16 bytes of its digest, with an expiry.
@@ -50,8 +50,8 @@ class Key(Enum):
     DEAD_INDEX = ("dead:index", "zset")
     #: Receipt ids whose publication is owed, by when it may be taken next.
     DEAD_UNPUBLISHED = ("dead:unpublished", "zset")
-    #: What a replay needs of a dead job beside its payload: kind, queue, finalized, digest, version.
-    DEAD_JOB = ("dead:job:", "hash")
+    #: The row of a dead job as it ended, for a replay.
+    DEAD_JOB = ("dead:job:", "string")
     #: Idempotency key -> reconciliation request.
     RECONCILE = ("reconcile", "hash")
     #: Idempotency keys that wait for a receipt, by creation in microseconds.

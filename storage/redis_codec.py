@@ -79,31 +79,31 @@ def wake_ups(reply: Sequence[Any]) -> list[WakeUp]:
     ]
 
 
-def row(job_id: str, fields: Mapping[bytes, bytes]) -> JobRow:
-    """Read the fields of a row."""
-    first, owner, lease = fields.get(b"first"), fields.get(b"owner"), fields.get(b"lease")
+def row(job_id: str, fields: Sequence[Any]) -> JobRow:
+    """Read the fields of a row, which stand in the order of their places in `_row.lua`."""
+    kind, queue, digest, finalized, admitted, attempt, version, state, due, first, owner, _, lease, wakeups = fields[:14]
     return JobRow(
         job_id=job_id,
-        kind=JobKind(fields[b"kind"].decode()),
-        queue=fields[b"queue"].decode(),
-        state=JobState(fields[b"state"].decode()),
-        attempt=int(fields[b"attempt"]),
-        version=int(fields[b"version"]),
-        due_at_ms=int(fields[b"due"]),
-        admitted_at_ms=int(fields[b"admitted"]),
-        first_attempt_at_ms=None if first is None else int(first),
-        finalized_at=int(fields[b"finalized"]),
+        kind=JobKind(kind.decode()),
+        queue=queue.decode(),
+        state=JobState(state.decode()),
+        attempt=int(attempt),
+        version=version,
+        due_at_ms=due,
+        admitted_at_ms=admitted,
+        first_attempt_at_ms=first,
+        finalized_at=int(finalized),
         owner=None if owner is None else owner.decode(),
-        lease_until_ms=None if lease is None else int(lease),
-        wakeups=int(fields.get(b"wakeups", 0)),
-        digest=fields[b"digest"],
+        lease_until_ms=lease,
+        wakeups=wakeups or 0,
+        digest=digest,
     )
 
 
 def rows_in_order(reply: Sequence[Any], limit: int) -> list[JobRow]:
     """Read the reply of `rows`, merging the queues by score and id."""
     ordered = sorted(reply, key=lambda entry: (float(entry[1]), entry[0]))
-    return [row(entry[0].decode(), pairs(entry[2])) for entry in ordered[:limit]]
+    return [row(entry[0].decode(), entry[2]) for entry in ordered[:limit]]
 
 
 def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
@@ -118,11 +118,6 @@ def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
         finished={end: numbers.get(end, 0) for end in FinishedAs},
         in_flight={state: numbers.get(state, 0) for state in JobState},
     )
-
-
-def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Turn a flat list of fields and values into a mapping."""
-    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _claim(job_id: str, token: str, reply: Sequence[Any]) -> Claim:

@@ -98,7 +98,7 @@ class RedisJobStorage:
         """Return when each job was finalised, with one exchange."""
         limits.check_batch(job_ids)
         replies = self._run(Script.FINALIZED, "a batch", *job_ids) if job_ids else []
-        return [None if reply is None else int(reply) for reply in replies]
+        return [None if reply in {None, b"failed"} else int(reply) for reply in replies]
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         """Extend each lease that still holds."""
@@ -185,7 +185,7 @@ class RedisJobStorage:
 
     def get(self, job_id: str) -> JobRow | None:
         """Return the row, or None."""
-        fields = self._scripts.command("get", job_id, "HGETALL", self._keys.of(Key.JOB, job_id))
+        fields = self._run(Script.ROW, job_id, job_id)
         return redis_codec.row(job_id, fields) if fields else None
 
     def rows(self, state: JobState, limit: int) -> list[JobRow]:

@@ -70,6 +70,7 @@ class Script(StrEnum):
     RENEW = "renew"
     REPLAY = "replay"
     RESUME = "resume"
+    ROW = "row"
     ROWS = "rows"
 
 

@@ -4,13 +4,13 @@
 -- What the id is known as: in_ledger, finished, dead, conflict (other bytes), or nil when it is new. A dead letter
 -- that was stored without a job has no digest to compare; its id is dead whatever the bytes.
 local function known_as(id, digest)
-  local kept = redis.call('HGET', K.job(id), 'digest')
-  if kept then return kept == digest and 'in_ledger' or 'conflict' end
+  local row = row_of(id)
+  if row then return row[DIGEST] == digest and 'in_ledger' or 'conflict' end
   if redis.call('HEXISTS', K.dead(), id) == 1 then
-    kept = redis.call('HGET', K.dead_job(id), 'digest')
-    return (not kept or kept == digest) and 'dead' or 'conflict'
+    row = unpacked(redis.call('GET', K.dead_job(id)))
+    return (not row or row[DIGEST] == digest) and 'dead' or 'conflict'
   end
-  kept = redis.call('GET', K.seen(id))
+  local kept = redis.call('GET', K.seen(id))
   if kept then return string.sub(kept, 1, 16) == string.sub(digest, 1, 16) and 'finished' or 'conflict' end
   return nil
 end
@@ -30,10 +30,10 @@ end
 
 -- job: kind, queue, digest, finalized, and the version to begin with; the payload is stored by the caller.
 local function write_row(id, job, now, slack_ms)
-  redis.call('HSET', K.job(id), 'kind', job.kind, 'queue', job.queue, 'digest', job.digest, 'attempt', 0,
-    'version', job.version or 0, 'state', 'outstanding', 'due', now, 'admitted', now, 'finalized', job.finalized)
   begin_watermark(job.queue)
-  enter(id, job.kind, job.queue, 'outstanding', lost_after(now, slack_ms, 0))
+  local row = {job.kind, job.queue, job.digest, job.finalized, now, '0', job.version or 0, 'outstanding', now,
+    false, false, false, false, false, false, false, false}
+  enter(id, row, lost_after(now, slack_ms, 0))
 end
 
 local function admit_new(id, job, payload, now, ttl_s, slack_ms)

@@ -1,5 +1,13 @@
--- Part: the ledger's clock, a row's index, and the counters that go with every move.
+-- Part: the ledger's clock, rows, their indexes, and the counters that go with every move.
 -- A row is in exactly one index, its field `state` names that index, and the kind's counter of that state counts it.
+
+-- A row is one packed list, so that one command reads or writes the rows of many jobs. These are the places of its
+-- fields; `false` stands for none. Finalized and attempt are digits, as they came; the other numbers are numbers.
+local KIND, QUEUE, DIGEST, FINALIZED, ADMITTED, ATTEMPT, VERSION, STATE, DUE = 1, 2, 3, 4, 5, 6, 7, 8, 9
+-- First: when attempt 0 was claimed. Owner, token, lease: of the attempt that runs. Wakeups: messages lost in a row.
+-- Cause: why the next claim runs, unless it is just due. Hold: to be held when its attempt ends. Alone: a worker died
+-- in an attempt of it.
+local FIRST, OWNER, TOKEN, LEASE, WAKEUPS, CAUSE, HOLD, ALONE = 10, 11, 12, 13, 14, 15, 16, 17
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -20,27 +28,40 @@ local function lost_after(from_ms, slack_ms, wakeups)
   return from_ms + slack_ms * 2 ^ math.min(wakeups, 5)
 end
 
--- Scripts for many jobs put other functions in the place of these four, which gather first: see _many.
-local function count(kind, counter, by) redis.call('HINCRBY', K.counts(kind), counter, by) end
+local function unpacked(row) return row and cmsgpack.unpack(row) end
+
+-- Scripts for many jobs put other functions in the place of these, which gather first: see _many.
+local function row_of(id) return unpacked(redis.call('GET', K.job(id))) end
+local function keep_row(id, row) redis.call('SET', K.job(id), cmsgpack.pack(row)) end
+local function drop_row(id) redis.call('DEL', K.job(id)) end
+local function keep(key, value) redis.call('SET', key, value) end
+local function drop(key) redis.call('DEL', key) end
+local function remember(id, mark, ttl_s) redis.call('SET', K.seen(id), mark, 'EX', ttl_s) end
 local function index(key, score, id) redis.call('ZADD', key, score, id) end
 local function unindex(key, id) redis.call('ZREM', key, id) end
-local function keep(key, value) redis.call('SET', key, value) end
+local function count(kind, counter, by) redis.call('HINCRBY', K.counts(kind), counter, by) end
 
-local function enter(id, kind, queue, state, score)
-  index(index_of(state, queue), score, id)
-  count(kind, state, 1)
+-- Write a new row, whose state is `outstanding`.
+local function enter(id, row, score)
+  keep_row(id, row)
+  index(index_of(row[STATE], row[QUEUE]), score, id)
+  count(row[KIND], row[STATE], 1)
 end
 
-local function leave(id, kind, queue, state)
-  unindex(index_of(state, queue), id)
-  count(kind, state, -1)
+local function leave(id, row)
+  unindex(index_of(row[STATE], row[QUEUE]), id)
+  count(row[KIND], row[STATE], -1)
 end
 
-local function move(id, kind, queue, from, to, score)
-  if from == to then
-    redis.call('ZADD', index_of(to, queue), score, id)
-  else
-    leave(id, kind, queue, from)
-    enter(id, kind, queue, to, score)
+-- Write a row that was changed, in the state that it has from now on.
+local function move(id, row, to, score)
+  local from = row[STATE]
+  row[STATE] = to
+  keep_row(id, row)
+  if from ~= to then
+    unindex(index_of(from, row[QUEUE]), id)
+    count(row[KIND], from, -1)
+    count(row[KIND], to, 1)
   end
+  index(index_of(to, row[QUEUE]), score, id)
 end

@@ -5,8 +5,8 @@
 -- ARGV     1 id  2 kind  3 queue  4 digest (32 bytes)  5 payload  6 finalized_at (s)  7 dedup ttl (s)  8 slack (ms)
 --          9 owner  10 token  11 lease (ms)
 -- Returns  {'finished'} | {'dead'} | {'conflict'} | what `claim` returns
--- Types    job HASH, payload STRING, seen STRING, outstanding ZSET, leased ZSET, counts HASH, watermarks HASH,
---          dead HASH, dead_job HASH
+-- Types    job STRING, payload STRING, seen STRING, outstanding ZSET, leased ZSET, counts HASH, watermarks HASH,
+--          dead HASH, dead_job STRING
 
 local id, job = ARGV[1], {kind = ARGV[2], queue = ARGV[3], digest = ARGV[4], finalized = ARGV[6]}
 local known, now = known_as(id, job.digest), now_ms()

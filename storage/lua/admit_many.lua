@@ -5,8 +5,8 @@
 -- ARGV     1 dedup ttl (s)  2 slack (ms)
 --          and for each job: id, kind, queue, digest (32 bytes), payload, finalized_at (s)
 -- Returns  for each job 'admitted' | 'in_ledger' | 'finished' | 'dead' | 'conflict' | 'failed'
--- Types    job HASH, payload STRING, seen STRING, outstanding ZSET, counts HASH, watermarks HASH, dead HASH,
---          dead_job HASH
+-- Types    job STRING, payload STRING, seen STRING, outstanding ZSET, counts HASH, watermarks HASH, dead HASH,
+--          dead_job STRING
 
 local first, width = 3, 6
 
@@ -28,6 +28,7 @@ local function all_are_new()
 end
 
 local now, are_new = now_ms(), all_are_new()
+if not are_new then read_rows(first, width) end
 return each(first, width, function(i)
   local job = {kind = ARGV[i + 1], queue = ARGV[i + 2], digest = ARGV[i + 3], finalized = ARGV[i + 5]}
   if not are_new then return admit(ARGV[i], job, ARGV[i + 4], now, ARGV[1], ARGV[2]) end

@@ -4,6 +4,6 @@
 -- ARGV     1 id  2 attempt  3 owner  4 token  5 lease (ms)
 -- Returns  {'claimed', kind, queue, attempt, version, lease_until, payload, finalized, admitted, first, cause, now}
 --          | {'not_due', remaining_ms} | {'refused', why} | {'no_payload'}
--- Types    job HASH, payload STRING, outstanding ZSET, leased ZSET, parked ZSET, counts HASH
+-- Types    job STRING, payload STRING, outstanding ZSET, leased ZSET, parked ZSET, counts HASH
 
 return claim(ARGV[1], ARGV[2], {owner = ARGV[3], token = ARGV[4], ms = ARGV[5]}, now_ms())

@@ -6,26 +6,18 @@
 -- Returns  {now, lease_until, answers}; for each job {'claimed', facts, payload} | {'not_due', remaining_ms} |
 --          {'refused', why} | {'no_payload'} | 'failed'; facts: kind, version, finalized, admitted, first, cause and
 --          queue, with NUL between them
--- Types    job HASH, payload STRING, outstanding ZSET, leased ZSET, parked ZSET, counts HASH
+-- Types    job STRING, payload STRING, outstanding ZSET, leased ZSET, parked ZSET, counts HASH
 
 local first, width = 5, 2
 
-local function payloads()
-  local ids, keys, found = {}, {}, {}
-  for i = first, #ARGV, width do
-    ids[#ids + 1], keys[#keys + 1] = ARGV[i], K.payload(ARGV[i])
-  end
-  for place, payload in ipairs(redis.call('MGET', unpack(keys))) do found[ids[place]] = payload end
-  return found
-end
-
-local at_hand = payloads()
-payload_of = function(id) return at_hand[id] end
+local payloads = read(function(id) return K.payload(id) end, first, width)
+payload_of = function(id) return payloads[id] end
+read_rows(first, width)
 
 local now, number, lease = now_ms(), tonumber(ARGV[4]), {owner = ARGV[1], ms = ARGV[3]}
 local written = {}
 
--- Versions and first instants are nearly always the same ones.
+-- Versions and instants are nearly always the same ones.
 local function whole(value)
   written[value] = written[value] or string.format('%d', value)
   return written[value]
@@ -35,7 +27,7 @@ local answers = each(first, width, function(i)
   lease.token, number = ARGV[2] .. string.format('%d', number), number + 1
   local reply = claim(ARGV[i], ARGV[i + 1], lease, now)
   if reply[1] ~= 'claimed' then return reply end
-  local facts = {reply[2], whole(reply[5]), reply[8], reply[9], whole(reply[10]), reply[11], reply[3]}
+  local facts = {reply[2], whole(reply[5]), reply[8], whole(reply[9]), whole(reply[10]), reply[11], reply[3]}
   return {'claimed', table.concat(facts, '\0'), reply[7]}
 end)
 return {now, now + ARGV[3], answers}

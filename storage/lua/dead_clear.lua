@@ -3,7 +3,7 @@
 -- KEYS[1]  namespace
 -- ARGV     1 id
 -- Returns  1 | 0 when there was none
--- Types    dead HASH, dead_index ZSET, dead_unpublished ZSET, dead_job HASH, job HASH, payload STRING, seen STRING
+-- Types    dead HASH, dead_index ZSET, dead_unpublished ZSET, dead_job STRING, job STRING, payload STRING, seen STRING
 
 local id = ARGV[1]
 if not remove_record(id) then return 0 end

@@ -3,7 +3,7 @@
 -- KEYS[1]  namespace
 -- ARGV     1 limit  2 slack (ms)
 -- Returns  flat list of id, kind, queue, attempt, cause, 1 if a worker died in an attempt of it before, else 0
--- Types    job HASH, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH, watermarks HASH
+-- Types    job STRING, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH, watermarks HASH
 
 local limit, slack_ms, now = tonumber(ARGV[1]), ARGV[2], now_ms()
 local taken = {}
@@ -14,36 +14,32 @@ local function up_to(index, score)
   return redis.call('ZRANGEBYSCORE', index, '-inf', score, 'LIMIT', 0, room())
 end
 
-local function wake(id, row, from, cause)
-  redis.call('HSET', K.job(id), 'state', 'outstanding')
-  move(id, row[1], row[2], from, 'outstanding', lost_after(now, slack_ms, tonumber(row[4] or 0)))
-  for _, value in ipairs({id, row[1], row[2], row[3], cause, row[6] and 1 or 0}) do taken[#taken + 1] = value end
-end
-
-local function row_of(id)
-  return redis.call('HMGET', K.job(id), 'kind', 'queue', 'attempt', 'wakeups', 'hold', 'alone')
+local function wake(id, row, cause, was_alone)
+  move(id, row, 'outstanding', lost_after(now, slack_ms, row[WAKEUPS] or 0))
+  for _, value in ipairs({id, row[KIND], row[QUEUE], row[ATTEMPT], cause, was_alone and 1 or 0}) do
+    taken[#taken + 1] = value
+  end
 end
 
 for _, id in ipairs(up_to(K.leased(), now)) do
   local row = row_of(id)
-  -- The token stays: who held the claim may take it back with it, as long as nobody else claims the job.
-  redis.call('HDEL', K.job(id), 'owner', 'lease', 'hold', 'wakeups')
-  redis.call('HSET', K.job(id), 'cause', 'lease_expired', 'due', now, 'alone', 1)
-  if row[5] then
-    redis.call('HSET', K.job(id), 'state', 'held')
-    move(id, row[1], row[2], 'leased', 'held', now)
-  else
-    -- A message that was heard was not lost, however many were before it.
-    row[4] = nil
-    wake(id, row, 'leased', 'lease_expired')
-  end
+  local is_held, was_alone = row[HOLD], row[ALONE]
+  -- The token stays: who held the claim may take it back with it, as long as nobody else claims the job. A message that
+  -- was heard was not lost, however many were before it.
+  row[OWNER], row[LEASE], row[HOLD], row[WAKEUPS] = false, false, false, false
+  row[CAUSE], row[DUE], row[ALONE] = 'lease_expired', now, true
+  if is_held then move(id, row, 'held', now) else wake(id, row, 'lease_expired', was_alone) end
 end
-for _, id in ipairs(up_to(K.parked(), now)) do wake(id, row_of(id), 'parked', 'parked') end
+for _, id in ipairs(up_to(K.parked(), now)) do
+  local row = row_of(id)
+  wake(id, row, 'parked', row[ALONE])
+end
 local watermarks = redis.call('HGETALL', K.watermarks())
 for i = 1, #watermarks, 2 do
   for _, id in ipairs(up_to(K.outstanding(watermarks[i]), watermarks[i + 1])) do
-    redis.call('HINCRBY', K.job(id), 'wakeups', 1)
-    wake(id, row_of(id), 'outstanding', 'message_lost')
+    local row = row_of(id)
+    row[WAKEUPS] = (row[WAKEUPS] or 0) + 1
+    wake(id, row, 'message_lost', row[ALONE])
   end
 end
 return taken

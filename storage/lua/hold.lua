@@ -4,16 +4,16 @@
 -- KEYS[1]  namespace
 -- ARGV     1 id
 -- Returns  1 | 0 when the job is gone
--- Types    job HASH, outstanding ZSET, parked ZSET, awaiting ZSET, held ZSET, counts HASH
+-- Types    job STRING, outstanding ZSET, parked ZSET, awaiting ZSET, held ZSET, counts HASH
 
 local id = ARGV[1]
-local row = redis.call('HMGET', K.job(id), 'state', 'kind', 'queue', 'due')
-if not row[1] then return 0 end
-if row[1] == 'leased' then
-  redis.call('HSET', K.job(id), 'hold', 1)
+local row = row_of(id)
+if not row then return 0 end
+if row[STATE] == 'leased' then
+  row[HOLD] = true
+  keep_row(id, row)
   return 1
 end
-if row[1] == 'awaiting' then redis.call('HSET', K.job(id), 'cause', 'escalated') end
-redis.call('HSET', K.job(id), 'state', 'held')
-move(id, row[2], row[3], row[1], 'held', row[4])
+if row[STATE] == 'awaiting' then row[CAUSE] = 'escalated' end
+move(id, row, 'held', row[DUE])
 return 1

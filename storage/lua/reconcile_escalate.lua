@@ -5,7 +5,7 @@
 -- ARGV     1 key  2 replacement key  3 json  4 tag  5 created (us)  6 resolved ttl (s)  7 job id
 -- Returns  1 | 0 when the key is not queued any more
 -- Types    reconcile HASH, reconcile_pending ZSET, reconcile_indeterminate ZSET, reconcile_resolved STRING,
---          job HASH, awaiting ZSET, parked ZSET, counts HASH
+--          job STRING, awaiting ZSET, parked ZSET, counts HASH
 
 if not resolve_entry(ARGV[1], ARGV[6]) then return 0 end
 keep_entry(ARGV[2], ARGV[3], ARGV[4], ARGV[5])

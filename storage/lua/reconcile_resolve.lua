@@ -5,7 +5,7 @@
 -- ARGV     1 key  2 resolved ttl (s)  3 id of the job that may wait for it, empty for none
 -- Returns  1 | 0 when it is not queued
 -- Types    reconcile HASH, reconcile_pending ZSET, reconcile_indeterminate ZSET, reconcile_resolved STRING,
---          job HASH, awaiting ZSET, parked ZSET, counts HASH
+--          job STRING, awaiting ZSET, parked ZSET, counts HASH
 
 if not resolve_entry(ARGV[1], ARGV[2]) then return 0 end
 wake_awaiting(ARGV[3])

@@ -4,7 +4,7 @@
 -- KEYS[1]  namespace
 -- ARGV     1 id  2 version  3 token  4 capacity  5 key  6 json  7 tag  8 created (us)
 -- Returns  'recorded' | 'stale' | 'full'
--- Types    job HASH, leased ZSET, awaiting ZSET, held ZSET, counts HASH, reconcile HASH, reconcile_pending ZSET,
+-- Types    job STRING, leased ZSET, awaiting ZSET, held ZSET, counts HASH, reconcile HASH, reconcile_pending ZSET,
 --          reconcile_indeterminate ZSET, reconcile_resolved STRING
 
 local id, now = ARGV[1], now_ms()
@@ -12,10 +12,9 @@ local row = holding(id, ARGV[2], ARGV[3], now)
 if not row then return 'stale' end
 if not fits(ARGV[5], tonumber(ARGV[4])) then return 'full' end
 keep_entry(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
-local is_held = redis.call('HEXISTS', K.job(id), 'hold') == 1
-local state = is_held and 'held' or 'awaiting'
-redis.call('HDEL', K.job(id), 'owner', 'token', 'lease', 'wakeups', 'cause', 'hold')
-redis.call('HSET', K.job(id), 'state', state, 'due', now)
-if is_held then redis.call('HSET', K.job(id), 'cause', 'escalated') end
-move(id, row.kind, row.queue, 'leased', state, now)
+local is_held = row[HOLD]
+set_free(row)
+row[DUE] = now
+if is_held then row[CAUSE] = 'escalated' end
+move(id, row, is_held and 'held' or 'awaiting', now)
 return 'recorded'

@@ -4,8 +4,8 @@
 -- ARGV     1 id  2 version  3 token  4 record (canonical bytes)  5 the record's finalized_at (s)
 --          6 dedup ttl (s)  7 resolved ttl (s)  8 publication grace (ms)  9.. reconciliation keys it may have open
 -- Returns  'recorded' | 'stale' | 'conflict'
--- Types    job HASH, seen STRING, leased ZSET, counts HASH, dead HASH, dead_index ZSET, dead_unpublished ZSET,
---          dead_job HASH, reconcile HASH, reconcile_pending ZSET, reconcile_indeterminate ZSET,
+-- Types    job STRING, seen STRING, leased ZSET, counts HASH, dead HASH, dead_index ZSET, dead_unpublished ZSET,
+--          dead_job STRING, reconcile HASH, reconcile_pending ZSET, reconcile_indeterminate ZSET,
 --          reconcile_resolved STRING
 
 local now = now_ms()

@@ -4,7 +4,7 @@
 -- ARGV     1 id  2 version  3 token  4 settled|skipped|confirmed|cancelled  5 dedup ttl (s)  6 resolved ttl (s)
 --          7.. reconciliation keys the job may have open
 -- Returns  'recorded' | 'stale'
--- Types    job HASH, payload STRING, seen STRING, leased ZSET, counts HASH, reconcile HASH, reconcile_pending ZSET,
+-- Types    job STRING, payload STRING, seen STRING, leased ZSET, counts HASH, reconcile HASH, reconcile_pending ZSET,
 --          reconcile_indeterminate ZSET, reconcile_resolved STRING
 
 local row = holding(ARGV[1], ARGV[2], ARGV[3], now_ms())

@@ -5,7 +5,7 @@
 --          8 capacity  9 why the same attempt is claimed again: due|lease_expired|escalated
 --          and, with a reconciliation request: 10 key  11 json  12 tag  13 created (us)
 -- Returns  'recorded' | 'stale' | 'full'
--- Types    job HASH, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH, reconcile HASH,
+-- Types    job STRING, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH, reconcile HASH,
 --          reconcile_pending ZSET, reconcile_indeterminate ZSET, reconcile_resolved STRING
 
 local id, attempt, state, now = ARGV[1], ARGV[4], ARGV[6], now_ms()
@@ -15,13 +15,12 @@ if ARGV[10] then
   if not fits(ARGV[10], tonumber(ARGV[8])) then return 'full' end
   keep_entry(ARGV[10], ARGV[11], ARGV[12], ARGV[13])
 end
-local before = redis.call('HMGET', K.job(id), 'attempt', 'hold')
-local due, is_spent = now + ARGV[5], attempt ~= before[1]
-if before[2] then state = 'held' end
-redis.call('HSET', K.job(id), 'state', state, 'attempt', attempt, 'due', due)
-redis.call('HDEL', K.job(id), 'owner', 'token', 'lease', 'wakeups', 'cause', 'hold')
+local due, is_spent = now + ARGV[5], attempt ~= row[ATTEMPT]
+if row[HOLD] then state = 'held' end
+set_free(row)
+row[ATTEMPT], row[DUE] = attempt, due
 -- An attempt that was not spent is claimed again for the reason it was: a worker may have died in it.
-if not is_spent and ARGV[9] ~= 'due' then redis.call('HSET', K.job(id), 'cause', ARGV[9]) end
-move(id, row.kind, row.queue, 'leased', state, state == 'outstanding' and lost_after(due, ARGV[7], 0) or due)
-if is_spent then redis.call('HINCRBY', K.counts(row.kind), 'retried', 1) end
+if not is_spent and ARGV[9] ~= 'due' then row[CAUSE] = ARGV[9] end
+move(id, row, state, state == 'outstanding' and lost_after(due, ARGV[7], 0) or due)
+if is_spent then count(row[KIND], 'retried', 1) end
 return 'recorded'

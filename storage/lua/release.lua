@@ -3,12 +3,16 @@
 -- KEYS[1]  namespace
 -- ARGV     1 id
 -- Returns  1 | 0 when it is not held
--- Types    job HASH, parked ZSET, held ZSET, counts HASH
+-- Types    job STRING, parked ZSET, held ZSET, counts HASH
 
 local id, now = ARGV[1], now_ms()
-local row = redis.call('HMGET', K.job(id), 'state', 'kind', 'queue')
-if row[1] == 'leased' then return redis.call('HDEL', K.job(id), 'hold') end
-if row[1] ~= 'held' then return 0 end
-redis.call('HSET', K.job(id), 'state', 'parked', 'due', now)
-move(id, row[2], row[3], 'held', 'parked', now)
+local row = row_of(id)
+if not row or not (row[STATE] == 'held' or row[STATE] == 'leased' and row[HOLD]) then return 0 end
+if row[STATE] == 'leased' then
+  row[HOLD] = false
+  keep_row(id, row)
+else
+  row[DUE] = now
+  move(id, row, 'parked', now)
+end
 return 1

@@ -4,14 +4,13 @@
 -- KEYS[1]  namespace
 -- ARGV     1 id  2 version  3 token  4 lease (ms)
 -- Returns  1 | 0 when somebody claimed the job since, or it is gone
--- Types    job HASH, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH
+-- Types    job STRING, outstanding ZSET, leased ZSET, parked ZSET, held ZSET, counts HASH
 
 local id = ARGV[1]
 local row, until_ms = row_of(id), now_ms() + ARGV[4]
-if row.version ~= ARGV[2] or row.token ~= ARGV[3] then return 0 end
+if not row or row[VERSION] ~= tonumber(ARGV[2]) or row[TOKEN] ~= ARGV[3] then return 0 end
 -- A hold that took effect when the lease ran out takes effect again when the outcome is recorded.
-if row.state == 'held' then redis.call('HSET', K.job(id), 'hold', 1) end
-redis.call('HSET', K.job(id), 'state', 'leased', 'lease', until_ms)
-redis.call('HDEL', K.job(id), 'cause')
-move(id, row.kind, row.queue, row.state, 'leased', until_ms)
+if row[STATE] == 'held' then row[HOLD] = true end
+row[LEASE], row[CAUSE] = until_ms, false
+move(id, row, 'leased', until_ms)
 return 1

@@ -2,15 +2,15 @@
 -- List rows of a state in the order of its index.
 -- KEYS[1]  namespace
 -- ARGV     1 state  2 limit
--- Returns  list of {id, score, {field, value, ...}}; rows of several queues one queue after the other
--- Types    job HASH, outstanding ZSET, leased ZSET, parked ZSET, awaiting ZSET, held ZSET, watermarks HASH
+-- Returns  list of {id, score, row}; rows of several queues one queue after the other
+-- Types    job STRING, outstanding ZSET, leased ZSET, parked ZSET, awaiting ZSET, held ZSET, watermarks HASH
 
 local state, rows = ARGV[1], {}
 
 local function add(index)
   local found = redis.call('ZRANGE', index, 0, ARGV[2] - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
-    rows[#rows + 1] = {found[i], found[i + 1], redis.call('HGETALL', K.job(found[i]))}
+    rows[#rows + 1] = {found[i], found[i + 1], row_of(found[i])}
   end
 end
 

@@ -109,14 +109,14 @@ def test_broken_circuit_is_reported(stores: bundle.Storage, raw: Any) -> None:
 
 def test_row_of_another_type_costs_no_other_job_anything(stores: bundle.Storage, raw: Any) -> None:
     """In batches a key that somebody overwrote fails alone: its neighbours are admitted, claimed and recorded."""
-    raw.set(KEYS.of(Key.JOB, "odd"), "no hash")
+    raw.set(KEYS.of(Key.JOB, "odd"), "no row")
     stores.jobs.admit_many([builders.job("a"), builders.job("b")])
 
     with pytest.raises(StorageUnavailableError, match="odd"):
         stores.jobs.admit_many([builders.job("c"), builders.job("odd"), builders.job("d")])
     answers = stores.jobs.claim_many([(name, 0) for name in ("a", "odd", "b", "c", "d")], builders.lease())
     claims = [answer for answer in answers if isinstance(answer, Claim)]
-    raw.set(KEYS.of(Key.JOB, "b"), "no hash")
+    raw.set(KEYS.of(Key.JOB, "b"), "no row")
     errors = stores.jobs.record_many([(claim, Finish(finished_as=FinishedAs.SETTLED)) for claim in claims])
 
     counts = stores.jobs.counts(JobKind.SETTLEMENT)

@@ -21,7 +21,12 @@ NAMES = ("memory", "redis")
 #: The namespace the Redis back end of a test uses.
 NAMESPACE = "contract:"
 
-_ROW_INSTANTS = ("due", "admitted", "first", "lease")
+#: Moves the instants of a row, which are at these places of the packed list, into the past.
+_SHIFT_ROW = """
+local row = cmsgpack.unpack(redis.call('GET', KEYS[1]))
+for _, place in ipairs({5, 9, 10, 13}) do row[place] = row[place] and row[place] - ARGV[1] end
+redis.call('SET', KEYS[1], cmsgpack.pack(row))
+"""
 _SCORED = (
     Key.OUTSTANDING,
     Key.LEASED,
@@ -82,9 +87,10 @@ def shift(client: redis.Redis, keys: Keys, ms: int) -> None:
     for key in list(raw.scan_iter(match=f"{keys.namespace}*", count=1_000)):
         kind = keys.kind_of(key.decode())
         if kind is Key.JOB:
-            _shift_fields(raw, key, _ROW_INSTANTS, ms)
+            raw.eval(_SHIFT_ROW, 1, key, ms)
         elif kind is Key.WATERMARKS:
-            _shift_fields(raw, key, [queue for queue, mark in raw.hgetall(key).items() if int(mark)], ms)
+            for queue in (queue for queue, mark in raw.hgetall(key).items() if int(mark)):
+                raw.hincrby(key, queue, -ms)
         elif kind in _SCORED:
             for member, score in raw.zrange(key, 0, -1, withscores=True):
                 raw.zadd(key, {member: score - ms})
@@ -92,9 +98,3 @@ def shift(client: redis.Redis, keys: Keys, ms: int) -> None:
             raw.set(key, f"{float(raw.get(key)) - ms:.3f}", keepttl=True)
         elif (left_ms := raw.pttl(key)) > 0:
             _ = raw.pexpire(key, left_ms - ms) if left_ms > ms else raw.delete(key)
-
-
-def _shift_fields(raw: Any, key: bytes, fields: Any, ms: int) -> None:
-    for field in fields:
-        if raw.hexists(key, field):
-            raw.hincrby(key, field, -ms)
