@@ -27,8 +27,9 @@ from kombu.utils.json import loads
 MOST_MESSAGES: Final = 32
 #: A server that said nothing for so long is asked again, in seconds; this is also how a dead connection is found.
 _ASK_AGAIN_S: Final = 5.0
-#: The keys before the lists in the script.
+#: The keys before the lists in the script, and what it returns of each message.
 _OWN_KEYS: Final = 2
+_PARTS: Final = 3
 _TAKE: Final = resources.files(__package__).joinpath("lua/take_messages.lua").read_bytes()
 
 
@@ -106,7 +107,9 @@ class LeanReading(OneClient):
         #: The tags and lists of the question that is under way.
         self._carried: list[str | bytes] = []
         self._asked: list[str] = []
-        #: The last answer was that nothing is there; the server tells when that changes.
+        #: How many messages were asked for.
+        self._room = 0
+        #: The last answer was that nothing is left; the server tells when that changes.
         self._is_told = False
         super().__init__(*args, **options)
 
@@ -161,14 +164,15 @@ class LeanReading(OneClient):
         connection = self._in_poll = self.client.connection
         self._is_told = False
         self._brpop_sent_at = monotonic()
-        room = self.qos.can_consume_max_estimate()
+        estimate = self.qos.can_consume_max_estimate()
+        self._room = MOST_MESSAGES if estimate is None else min(estimate, MOST_MESSAGES)
         connection.send_command(
             "EVALSHA",
             connection.script,
             _OWN_KEYS + len(self._asked),
             *(self.global_keyprefix + key for key in (self.unacked_key, self.unacked_index_key, *self._asked)),
             time(),
-            MOST_MESSAGES if room is None else min(room, MOST_MESSAGES),
+            self._room,
             *self._carried,
         )
 
@@ -177,7 +181,7 @@ class LeanReading(OneClient):
         connection = self.client.connection
         try:
             answer = connection.read_response(push_request=was_told)
-            is_quiet = not was_told and not answer and not connection.can_read()
+            is_quiet = not was_told and len(answer) < _PARTS * self._room and not connection.can_read()
         except redis.exceptions.NoScriptError:
             # Somebody made the server forget its scripts.
             self._tags.extendleft(reversed(self._carried))
@@ -196,8 +200,8 @@ class LeanReading(OneClient):
             self._brpop_start()
         if was_told or not answer:
             raise Empty
-        for place in range(0, len(answer), 3):
-            self._deliver_taken(*answer[place : place + 3])
+        for place in range(0, len(answer), _PARTS):
+            self._deliver_taken(*answer[place : place + _PARTS])
         return True
 
     def _deliver_taken(self, place: int, tag: bytes, item: bytes) -> None:

@@ -2,9 +2,10 @@
 --
 -- KEYS  unacked hash, unacked index, then the lists in the order in which they are looked at
 -- ARGV  now in Unix seconds, how many to take at most, then the delivery tags to acknowledge
--- Returns for each message: the number of its list, its delivery tag or "" if it cannot be tracked, its bytes.
+-- Returns for each message: the number of its list, its delivery tag or "" if it cannot be tracked, its bytes. Fewer
+-- messages than were asked for were all that was there.
 --
--- When nothing was there, the lengths are read, which makes the server tell a client that tracks keys of the next change.
+-- When nothing is left, the lengths are read, which makes the server tell a client that tracks keys of the next change.
 local CHUNK = 500
 
 local function each_chunk(values, first, use)
@@ -51,7 +52,7 @@ end
 each_chunk(kept, 1, function(...) redis.call('HSET', KEYS[1], ...) end)
 each_chunk(scores, 1, function(...) redis.call('ZADD', KEYS[2], ...) end)
 
-if #taken == 0 then
+if room > 0 then
     for list = 3, #KEYS do
         redis.call('LLEN', KEYS[list])
     end
