@@ -76,7 +76,7 @@ class InMemoryJobStorage:
         limits.check_lease(lease)
         for _, attempt in wanted:
             limits.check_attempt(attempt)
-        return [self.claim(job_id, attempt, _numbered(lease, index)) for index, (job_id, attempt) in enumerate(wanted)]
+        return [self.claim(job_id, attempt, lease) for job_id, attempt in wanted]
 
     def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
         """Return when each job was finalised."""
@@ -227,7 +227,3 @@ class InMemoryJobStorage:
         except ChioError as error:
             return error
         return None
-
-
-def _numbered(lease: Lease, index: int) -> Lease:
-    return Lease(owner=lease.owner, token=f"{lease.token}{index}", lease_ms=lease.lease_ms)

@@ -77,7 +77,7 @@ class JobStorage(Protocol):
         ...
 
     def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult | Exception]:
-        """Claim up to 1,024 (id, attempt) pairs with one exchange, tokens numbered; an error stands in its place."""
+        """Claim up to 1,024 (id, attempt) pairs with one exchange; an error stands in its place."""
         ...
 
     def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:

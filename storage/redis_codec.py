@@ -1,5 +1,6 @@
 """Read what the ledger's scripts reply: admissions, claims, rows, wake-ups and counts."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,8 +8,6 @@ from reliability.errors import InvalidRecordError
 from storage.jobs import (
     Admission,
     Admitted,
-    Claim,
-    ClaimCause,
     ClaimResult,
     Conflict,
     Duplicate,
@@ -24,8 +23,10 @@ from storage.jobs import (
     WakeUp,
     WakeUpCause,
 )
+from storage.packed_row import PackedRow, damaged
 
 _WAKE_UP_WIDTH = 6
+_REFUSALS = {why.value.encode(): Refused(why=why) for why in Refusal}
 
 
 def admission(reply: bytes) -> Admission:
@@ -39,7 +40,7 @@ def admission(reply: bytes) -> Admission:
             return Duplicate(of=DuplicateOf(reply.decode()))
 
 
-def claim_result(job_id: str, token: str, reply: Sequence[Any]) -> ClaimResult:
+def claim_result(job_id: str, reply: Sequence[Any]) -> ClaimResult:
     """
     Read the reply of `claim`.
 
@@ -47,15 +48,26 @@ def claim_result(job_id: str, token: str, reply: Sequence[Any]) -> ClaimResult:
         InvalidRecordError: The row has lost its payload.
 
     """
-    match reply[0]:
+    now_ms, answer = reply
+    result = claim_answer(job_id, now_ms, answer)
+    if isinstance(result, InvalidRecordError):
+        raise result
+    return result
+
+
+def claim_answer(job_id: str, now_ms: int, answer: Sequence[Any]) -> ClaimResult | InvalidRecordError:
+    """Read what a script says to one claim."""
+    match answer[0]:
         case b"claimed":
-            return _claim(job_id, token, reply[1:])
+            return PackedRow.read(job_id, answer[1]).claimed(job_id, answer[2], now_ms)
         case b"not_due":
-            return NotDue(remaining_ms=int(reply[1]))
+            return NotDue(remaining_ms=answer[1])
         case b"refused":
-            return Refused(why=Refusal(reply[1].decode()))
+            return _REFUSALS[answer[1]]
+        case b"no_payload":
+            return no_payload(job_id)
         case _:
-            raise no_payload(job_id)
+            raise AssertionError(f"expected a known answer to a claim, got: {answer!r}")
 
 
 def no_payload(job_id: str) -> InvalidRecordError:
@@ -79,31 +91,21 @@ def wake_ups(reply: Sequence[Any]) -> list[WakeUp]:
     ]
 
 
-def row(job_id: str, fields: Sequence[Any]) -> JobRow:
-    """Read the fields of a row, which stand in the order of their places in `_row.lua`."""
-    kind, queue, digest, finalized, admitted, attempt, version, state, due, first, owner, _, lease, wakeups = fields[:14]
-    return JobRow(
-        job_id=job_id,
-        kind=JobKind(kind.decode()),
-        queue=queue.decode(),
-        state=JobState(state.decode()),
-        attempt=int(attempt),
-        version=version,
-        due_at_ms=due,
-        admitted_at_ms=admitted,
-        first_attempt_at_ms=first,
-        finalized_at=int(finalized),
-        owner=None if owner is None else owner.decode(),
-        lease_until_ms=lease,
-        wakeups=wakeups or 0,
-        digest=digest,
-    )
-
-
 def rows_in_order(reply: Sequence[Any], limit: int) -> list[JobRow]:
     """Read the reply of `rows`, merging the queues by score and id."""
     ordered = sorted(reply, key=lambda entry: (float(entry[1]), entry[0]))
-    return [row(entry[0].decode(), entry[2]) for entry in ordered[:limit]]
+    return [_shown(entry[0].decode(), entry[2]) for entry in ordered[:limit]]
+
+
+def finalized(job_ids: Sequence[str], rows: Sequence[bytes | None]) -> list[int | None]:
+    """Return when each job was finalised; None where there is no row, or a damaged one."""
+    found: list[int | None] = []
+    for job_id, packed in zip(job_ids, rows, strict=True):
+        with contextlib.suppress(InvalidRecordError):
+            found.append(None if packed is None else int(PackedRow.read(job_id, packed).finalized))
+            continue
+        found.append(None)
+    return found
 
 
 def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
@@ -120,20 +122,7 @@ def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
     )
 
 
-def _claim(job_id: str, token: str, reply: Sequence[Any]) -> Claim:
-    kind, queue, attempt, version, until_ms, payload, finalized, admitted, first, cause, now_ms = reply
-    return Claim(
-        job_id=job_id,
-        kind=JobKind(kind.decode()),
-        queue=queue.decode(),
-        attempt=int(attempt),
-        version=int(version),
-        token=token,
-        lease_until_ms=int(until_ms),
-        payload=payload,
-        finalized_at=int(finalized),
-        admitted_at_ms=int(admitted),
-        first_attempt_at_ms=int(first),
-        cause=ClaimCause(cause.decode()),
-        claimed_at_ms=int(now_ms),
-    )
+def _shown(job_id: str, packed: bytes | None) -> JobRow:
+    if packed is None:
+        raise damaged(job_id)
+    return PackedRow.read(job_id, packed).shown(job_id)

@@ -18,15 +18,10 @@ from storage.job_ids import reconciliation_keys
 from storage.jobs import (
     Admission,
     Claim,
-    ClaimCause,
     ClaimResult,
     Finish,
-    JobKind,
     Lease,
     NewJob,
-    NotDue,
-    Refusal,
-    Refused,
     Transition,
 )
 from storage.options import LedgerOptions
@@ -35,12 +30,11 @@ from storage.scripts import Argument, Call, Script
 #: How many jobs one call handles: the server does nothing else meanwhile, for about two milliseconds.
 GROUP: Final = 128
 
-_KINDS: Final = {kind.value.encode(): kind for kind in JobKind}
-_CAUSES: Final = {cause.value.encode(): cause for cause in ClaimCause}
-_REFUSALS: Final = {why.value.encode(): Refused(why=why) for why in Refusal}
-
 #: What `record_finish_many` replies, having done nothing, while reconciliation keeps entries: name those of the jobs.
 KEYS_WANTED: Final = b"keys_wanted"
+
+#: What a script for many jobs answers to one that met an error.
+FAILED: Final = b"failed"
 
 Outcome = tuple[Claim, Transition]
 
@@ -67,17 +61,15 @@ def read_admissions(jobs: Sequence[NewJob], replies: Sequence[Any]) -> list[Admi
 
 
 def claims(wanted: Sequence[tuple[str, int]], lease: Lease) -> list[Call]:
-    """Return the calls that claim the attempts; each token is the lease's plus its index."""
+    """Return the calls that claim the attempts, all with one token: a row holds it with a version of its own."""
     for _, attempt in wanted:
         # One look at each instead of a call: the check itself tells what is wrong.
         if type(attempt) is not int or not 0 <= attempt <= fields.U32_MAX:
             limits.check_attempt(attempt)
-    return [_claim(wanted[start : start + GROUP], lease, start) for start in range(0, len(wanted), GROUP)]
+    return [_claim(wanted[start : start + GROUP], lease) for start in range(0, len(wanted), GROUP)]
 
 
-def read_claims(
-    wanted: Sequence[tuple[str, int]], lease: Lease, replies: Sequence[Any]
-) -> list[ClaimResult | Exception]:
+def read_claims(wanted: Sequence[tuple[str, int]], replies: Sequence[Any]) -> list[ClaimResult | Exception]:
     """Read what the calls of `claims` replied; a pair's error stands in its place."""
     found: list[ClaimResult | Exception] = []
     for start, reply in zip(range(0, len(wanted), GROUP), replies, strict=True):
@@ -85,11 +77,12 @@ def read_claims(
         if isinstance(reply, RedisError):
             found += [_unavailable("claim", job_id, reply) for job_id, _ in group]
             continue
-        now_ms, until_ms, answers = reply
-        reader = _ClaimReader(now_ms, until_ms, f"{lease.token}")
+        now_ms, answers = reply
         found += [
-            reader.read(job_id, attempt, start + place, answer)
-            for place, ((job_id, attempt), answer) in enumerate(zip(group, answers, strict=True))
+            _unavailable("claim", job_id, None)
+            if answer == FAILED
+            else redis_codec.claim_answer(job_id, now_ms, answer)
+            for (job_id, _), answer in zip(group, answers, strict=True)
         ]
     return found
 
@@ -128,56 +121,23 @@ def read_recordings(
             yield None if answer == b"recorded" else redis_transitions.error_of(claim, answer, options)
 
 
-class _ClaimReader:
-    """Read the answers of one call."""
-
-    def __init__(self, now_ms: int, until_ms: int, token: str) -> None:
-        self._now_ms = int(now_ms)
-        self._until_ms = int(until_ms)
-        self._token = token
-
-    def read(self, job_id: str, attempt: int, place: int, answer: Any) -> ClaimResult | Exception:
-        """Return what a pair's answer means."""
-        match answer[0]:
-            case b"claimed":
-                return self._claim(job_id, attempt, place, answer)
-            case b"not_due":
-                return NotDue(remaining_ms=int(answer[1]))
-            case b"refused":
-                return _REFUSALS[answer[1]]
-            case b"no_payload":
-                return redis_codec.no_payload(job_id)
-            case _:
-                return _unavailable("claim", job_id, None)
-
-    def _claim(self, job_id: str, attempt: int, place: int, answer: Any) -> Claim:
-        kind, version, finalized, admitted, first, cause, queue = answer[1].split(b"\0", 6)
-        return Claim(
-            job_id=job_id,
-            kind=_KINDS[kind],
-            queue=queue.decode(),
-            attempt=attempt,
-            version=int(version),
-            token=f"{self._token}{place}",
-            lease_until_ms=self._until_ms,
-            payload=answer[2],
-            finalized_at=int(finalized),
-            admitted_at_ms=int(admitted),
-            first_attempt_at_ms=int(first),
-            cause=_CAUSES[cause],
-            claimed_at_ms=self._now_ms,
-        )
-
-
 def _admission(group: Sequence[NewJob], options: LedgerOptions) -> Call:
-    arguments: list[Argument] = [options.dedup_ttl_s, options.lost_message_slack_ms]
+    bounds = (options.dedup_ttl_s, options.lost_message_slack_ms)
+    if len(group) == 1:
+        # The script for one job asks the server for half of what the other takes to get going.
+        return Call(Script.ADMIT, group[0].job_id, (*_content(group[0]), *bounds))
+    arguments: list[Argument] = [*bounds]
     for job in group:
-        arguments += (job.job_id, job.kind.value, job.queue, job.digest, job.payload, job.finalized_at)
+        arguments += _content(job)
     return Call(Script.ADMIT_MANY, group[0].job_id, tuple(arguments))
 
 
-def _claim(group: Sequence[tuple[str, int]], lease: Lease, start: int) -> Call:
-    arguments: list[Argument] = [lease.owner, lease.token, lease.lease_ms, start]
+def _content(job: NewJob) -> tuple[Argument, ...]:
+    return (job.job_id, job.kind.value, job.queue, job.digest, job.payload, job.finalized_at)
+
+
+def _claim(group: Sequence[tuple[str, int]], lease: Lease) -> Call:
+    arguments: list[Argument] = [lease.owner, lease.token, lease.lease_ms]
     for pair in group:
         arguments += pair
     return Call(Script.CLAIM_MANY, group[0][0], tuple(arguments))
@@ -194,11 +154,11 @@ def _finish(group: Sequence[Outcome], keys: Sequence[tuple[str, ...]], options: 
 def _in_order(jobs: Sequence[NewJob], replies: Sequence[Any]) -> Iterator[Any]:
     for start, reply in zip(range(0, len(jobs), GROUP), replies, strict=True):
         count = len(jobs[start : start + GROUP])
-        yield from [reply] * count if isinstance(reply, RedisError) else reply
+        yield from reply if isinstance(reply, list) else [reply] * count
 
 
 def _sound(answer: Any, operation: str, job_id: str) -> bytes:
-    if isinstance(answer, RedisError) or answer == b"failed":
+    if isinstance(answer, RedisError) or answer == FAILED:
         raise _unavailable(operation, job_id, answer if isinstance(answer, RedisError) else None)
     return bytes(answer)
 

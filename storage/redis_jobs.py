@@ -37,6 +37,7 @@ from storage.jobs import (
 )
 from storage.keys import DEFAULT_NAMESPACE, Key, Keys
 from storage.options import LedgerOptions
+from storage.packed_row import PackedRow
 from storage.scripts import Argument, Call, Script, Scripts
 
 
@@ -73,32 +74,35 @@ class RedisJobStorage:
         limits.check_lease(lease)
         arguments = (*self._admission(job), lease.owner, lease.token, lease.lease_ms)
         reply = self._scripts.run(Call(Script.ADMIT_AND_CLAIM, job.job_id, arguments))
-        match reply[0]:
-            case b"conflict":
+        match reply[1]:
+            case [b"conflict"]:
                 return Conflict()
-            case b"finished" | b"dead":
-                return Duplicate(of=DuplicateOf(reply[0].decode()))
+            case [(b"finished" | b"dead") as known]:
+                return Duplicate(of=DuplicateOf(known.decode()))
             case _:
-                return redis_codec.claim_result(job.job_id, lease.token, reply)
+                return redis_codec.claim_result(job.job_id, reply)
 
     def claim(self, job_id: str, attempt: int, lease: Lease) -> ClaimResult:
         """Take the lease of exactly this attempt if it is due and not leased."""
         limits.check_lease(lease)
-        reply = self._scripts.run(_claim_call(job_id, attempt, lease, lease.token))
-        return redis_codec.claim_result(job_id, lease.token, reply)
+        limits.check_attempt(attempt)
+        arguments = (job_id, attempt, lease.owner, lease.token, lease.lease_ms)
+        return redis_codec.claim_result(job_id, self._run(Script.CLAIM, job_id, *arguments))
 
     def claim_many(self, wanted: Sequence[tuple[str, int]], lease: Lease) -> list[ClaimResult | Exception]:
         """Claim up to 1,024 attempts with one exchange; a pair's error is returned in its place."""
         limits.check_batch(wanted)
         limits.check_lease(lease)
         replies = self._scripts.run_many(redis_groups.claims(wanted, lease))
-        return redis_groups.read_claims(wanted, lease, replies)
+        return redis_groups.read_claims(wanted, replies)
 
     def finalized_at_many(self, job_ids: Sequence[str]) -> list[int | None]:
         """Return when each job was finalised, with one exchange."""
         limits.check_batch(job_ids)
-        replies = self._run(Script.FINALIZED, "a batch", *job_ids) if job_ids else []
-        return [None if reply in {None, b"failed"} else int(reply) for reply in replies]
+        if not job_ids:
+            return []
+        keys = (self._keys.of(Key.JOB, job_id) for job_id in job_ids)
+        return redis_codec.finalized(job_ids, self._scripts.command("finalized_at_many", job_ids[0], "MGET", *keys))
 
     def renew(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
         """Extend each lease that still holds."""
@@ -185,8 +189,8 @@ class RedisJobStorage:
 
     def get(self, job_id: str) -> JobRow | None:
         """Return the row, or None."""
-        fields = self._run(Script.ROW, job_id, job_id)
-        return redis_codec.row(job_id, fields) if fields else None
+        packed = self._scripts.command("get", job_id, "GET", self._keys.of(Key.JOB, job_id))
+        return None if packed is None else PackedRow.read(job_id, packed).shown(job_id)
 
     def rows(self, state: JobState, limit: int) -> list[JobRow]:
         """Return up to `limit` rows of a state in the order of its index."""
@@ -216,11 +220,6 @@ class RedisJobStorage:
 
     def _run(self, script: Script, subject: str, *arguments: Argument) -> Any:
         return self._scripts.run(Call(script, subject, arguments))
-
-
-def _claim_call(job_id: str, attempt: int, lease: Lease, token: str) -> Call:
-    limits.check_attempt(attempt)
-    return Call(Script.CLAIM, job_id, (job_id, attempt, lease.owner, token, lease.lease_ms))
 
 
 def _refusal(claim: Claim, transition: Transition) -> InvalidInputError | None:

@@ -44,7 +44,6 @@ class Script(StrEnum):
     DEAD_PAYLOAD = "dead_payload"
     DEAD_TAKE = "dead_take"
     DUE = "due"
-    FINALIZED = "finalized"
     GATE_ENTER = "gate_enter"
     GATE_SLOW = "gate_slow"
     GATE_STOP = "gate_stop"
@@ -70,7 +69,6 @@ class Script(StrEnum):
     RENEW = "renew"
     REPLAY = "replay"
     RESUME = "resume"
-    ROW = "row"
     ROWS = "rows"
 
 

@@ -4,9 +4,8 @@
 -- Scripts for many jobs put another function here, which has them all at hand.
 local function payload_of(id) return redis.call('GET', K.payload(id)) end
 
--- lease: owner, token, ms. Returns one of
---   {'claimed', kind, queue, attempt, version, lease_until, payload, finalized, admitted, first, cause, now}
---   {'not_due', remaining_ms} | {'refused', why} | {'no_payload'}
+-- lease: owner, token, ms. Returns {'claimed', row, payload} | {'not_due', remaining_ms} | {'refused', why} |
+-- {'no_payload'}; the row is packed.
 local function claim(id, attempt, lease, now)
   local row = row_of(id)
   if not row then return {'refused', 'gone'} end
@@ -25,7 +24,5 @@ local function claim(id, attempt, lease, now)
   local until_ms = now + lease.ms
   row[VERSION], row[FIRST] = row[VERSION] + 1, row[FIRST] or now
   row[OWNER], row[TOKEN], row[LEASE] = lease.owner, lease.token, until_ms
-  move(id, row, 'leased', until_ms)
-  return {'claimed', row[KIND], row[QUEUE], attempt, row[VERSION], until_ms, payload, row[FINALIZED], row[ADMITTED],
-    row[FIRST], row[CAUSE] or 'due', now}
+  return {'claimed', move(id, row, 'leased', until_ms), payload}
 end

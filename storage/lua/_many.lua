@@ -22,8 +22,10 @@ row_of = function(id)
   return rows[id]
 end
 keep_row = function(id, row)
+  local packed = cmsgpack.pack(row)
   rows[id] = row
-  add(kept, K.job(id), cmsgpack.pack(row))
+  add(kept, K.job(id), packed)
+  return packed
 end
 drop_row = function(id)
   rows[id] = nil

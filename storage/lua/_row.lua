@@ -32,7 +32,11 @@ local function unpacked(row) return row and cmsgpack.unpack(row) end
 
 -- Scripts for many jobs put other functions in the place of these, which gather first: see _many.
 local function row_of(id) return unpacked(redis.call('GET', K.job(id))) end
-local function keep_row(id, row) redis.call('SET', K.job(id), cmsgpack.pack(row)) end
+local function keep_row(id, row)
+  local packed = cmsgpack.pack(row)
+  redis.call('SET', K.job(id), packed)
+  return packed
+end
 local function drop_row(id) redis.call('DEL', K.job(id)) end
 local function keep(key, value) redis.call('SET', key, value) end
 local function drop(key) redis.call('DEL', key) end
@@ -53,15 +57,16 @@ local function leave(id, row)
   count(row[KIND], row[STATE], -1)
 end
 
--- Write a row that was changed, in the state that it has from now on.
+-- Write a row that was changed, in the state that it has from now on. Returns the row as it was written.
 local function move(id, row, to, score)
   local from = row[STATE]
   row[STATE] = to
-  keep_row(id, row)
+  local packed = keep_row(id, row)
   if from ~= to then
     unindex(index_of(from, row[QUEUE]), id)
     count(row[KIND], from, -1)
     count(row[KIND], to, 1)
   end
   index(index_of(to, row[QUEUE]), score, id)
+  return packed
 end

@@ -4,7 +4,7 @@
 -- KEYS[1]  namespace
 -- ARGV     1 id  2 kind  3 queue  4 digest (32 bytes)  5 payload  6 finalized_at (s)  7 dedup ttl (s)  8 slack (ms)
 --          9 owner  10 token  11 lease (ms)
--- Returns  {'finished'} | {'dead'} | {'conflict'} | what `claim` returns
+-- Returns  {now, answer}; answer: {'finished'} | {'dead'} | {'conflict'} | what `claim` answers
 -- Types    job STRING, payload STRING, seen STRING, outstanding ZSET, leased ZSET, counts HASH, watermarks HASH,
 --          dead HASH, dead_job STRING
 
@@ -12,7 +12,7 @@ local id, job = ARGV[1], {kind = ARGV[2], queue = ARGV[3], digest = ARGV[4], fin
 local known, now = known_as(id, job.digest), now_ms()
 if known and known ~= 'in_ledger' then
   count_refusal(job.kind, known)
-  return {known}
+  return {now, {known}}
 end
 if not known then admit_new(id, job, ARGV[5], now, ARGV[7], ARGV[8]) end
-return claim(id, '0', {owner = ARGV[9], token = ARGV[10], ms = ARGV[11]}, now)
+return {now, claim(id, '0', {owner = ARGV[9], token = ARGV[10], ms = ARGV[11]}, now)}

@@ -2,7 +2,7 @@
 -- List rows of a state in the order of its index.
 -- KEYS[1]  namespace
 -- ARGV     1 state  2 limit
--- Returns  list of {id, score, row}; rows of several queues one queue after the other
+-- Returns  list of {id, score, packed row}; rows of several queues one queue after the other
 -- Types    job STRING, outstanding ZSET, leased ZSET, parked ZSET, awaiting ZSET, held ZSET, watermarks HASH
 
 local state, rows = ARGV[1], {}
@@ -10,7 +10,7 @@ local state, rows = ARGV[1], {}
 local function add(index)
   local found = redis.call('ZRANGE', index, 0, ARGV[2] - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
-    rows[#rows + 1] = {found[i], found[i + 1], row_of(found[i])}
+    rows[#rows + 1] = {found[i], found[i + 1], redis.call('GET', K.job(found[i]))}
   end
 end
 

@@ -124,3 +124,16 @@ def test_row_of_another_type_costs_no_other_job_anything(stores: bundle.Storage,
     assert isinstance(answers[1], StorageUnavailableError)
     assert [type(error) for error in errors] == [type(None), StorageUnavailableError, type(None), type(None)]
     assert (counts.admitted, counts.finished[FinishedAs.SETTLED]) == (4, 3)
+
+
+@pytest.mark.parametrize("packed", [b"no row", b"\xc1", b"\x91\x01", b""])
+def test_damaged_row_is_reported(stores: bundle.Storage, raw: Any, packed: bytes) -> None:
+    """A row that somebody overwrote is an error with its id where it is looked at; in a batch it only loses its place."""
+    stores.jobs.admit_many([builders.job("a"), builders.job("odd")])
+    raw.set(KEYS.of(Key.JOB, "odd"), packed)
+
+    with pytest.raises(InvalidRecordError, match="job 'odd'"):
+        stores.jobs.get("odd")
+    with pytest.raises(InvalidRecordError, match="job 'odd'"):
+        stores.jobs.rows(JobState.OUTSTANDING, 10)
+    assert stores.jobs.finalized_at_many(["odd", "a"]) == [None, builders.FINALIZED_AT]

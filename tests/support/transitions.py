@@ -24,6 +24,8 @@ from tests.support.clock import ManualClock
 
 JOB: Final = builders.delivery_job()
 JOB_ID: Final = delivery_job_id("acme", "msg-1")
+#: Another job, of which nothing is looked at: what takes many jobs takes two.
+NEIGHBOUR: Final = builders.job("neighbour")
 #: Where an id is that nothing is known of, and where a dead one is.
 UNKNOWN: Final = "unknown"
 DEAD: Final = "dead"
@@ -137,7 +139,7 @@ _ESCALATED: Final = builders.indeterminate()
 #: What can be done, by the name it has on the page, in all its variants; each tells whether it did anything.
 OPERATIONS: Final[Mapping[str, Sequence[Operation]]] = {
     "jobs.admit": [lambda bench: bench.jobs.admit(JOB) == Admitted()],
-    "jobs.admit_many": [lambda bench: bench.jobs.admit_many([JOB]) == [Admitted()]],
+    "jobs.admit_many": [lambda bench: bench.jobs.admit_many([JOB, NEIGHBOUR])[0] == Admitted()],
     "jobs.admit_and_claim": [lambda bench: _taken(bench, bench.jobs.admit_and_claim(JOB, _lease()))],
     "jobs.claim": [lambda bench: _taken(bench, bench.jobs.claim(JOB_ID, _attempt(bench), _lease()))],
     "jobs.claim_many": [lambda bench: _taken(bench, *bench.jobs.claim_many([(JOB_ID, _attempt(bench))], _lease()))],
