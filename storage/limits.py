@@ -34,8 +34,6 @@ def check_job(job: NewJob) -> None:
     """Refuse a job that could not be kept, found again or buried."""
     _check_text("job_id", job.job_id, MAX_JOB_ID_BYTES)
     _check_text("queue", job.queue, MAX_QUEUE_BYTES)
-    if "\0" in job.job_id:
-        raise InvalidInputError("job_id", "expected an id without NUL, got one with it")
     if job.kind is JobKind.DELIVERY and delivery_of(job.job_id) is None:
         raise InvalidInputError("job_id", "expected delivery:<partner_id>:<message_id>, got another form")
     # A later dead letter could not be written with a larger one.
@@ -122,6 +120,8 @@ def _check_text(field: str, text: str, most_bytes: int) -> None:
     size = len(fields.text(field, text).encode())
     if not 1 <= size <= most_bytes:
         raise InvalidInputError(field, f"expected 1 to {most_bytes} bytes, got: {size}")
+    if "\0" in text:
+        raise InvalidInputError(field, f"expected text without NUL, got: {text!r}")
 
 
 def _check_same_job(field: str, about: str, job_id: str) -> None:

@@ -1,42 +1,44 @@
 """
-Read a row of the ledger as the scripts keep it: one MessagePack list, its fields at the places that `_row.lua` names.
+Read a row of the ledger as the scripts keep it: packed, its fields in the order of their places in `_row.lua`.
 
-Only scripts write rows. What an instance holds is a claim or what operators see of a job.
+Only scripts write rows. A row becomes a claim, or what operators see of a job.
 """
 
-from typing import NamedTuple
-
-import msgpack
+import struct
+from typing import Final, NamedTuple
 
 from reliability.errors import InvalidRecordError
 from storage.jobs import Claim, ClaimCause, JobKind, JobRow, JobState
 
-_KINDS = {kind.value.encode(): kind for kind in JobKind}
-_STATES = {state.value.encode(): state for state in JobState}
-_CAUSES: dict[bytes | bool, ClaimCause] = {cause.value.encode(): cause for cause in ClaimCause}
-_CAUSES[False] = ClaimCause.DUE
+#: What has a fixed width; texts that end with NUL follow.
+_FIXED: Final = struct.Struct(">32s4dIHBB")
+_KINDS: Final = {kind.value.encode(): kind for kind in JobKind}
+_STATES: Final = {state.value.encode(): state for state in JobState}
+_CAUSES: Final = {cause.value.encode(): cause for cause in ClaimCause}
 
 
 class PackedRow(NamedTuple):
-    """Hold the fields in the order of their places; False stands for none."""
+    """Hold the fields; 0 and nothing stand for none, instants are in Unix milliseconds."""
 
+    digest: bytes
+    admitted: float
+    due: float
+    first: float
+    lease: float
+    version: int
+    wakeups: int
+    hold: int
+    alone: int
     kind: bytes
     queue: bytes
-    digest: bytes
     finalized: bytes
-    admitted: int
     attempt: bytes
-    version: int
     state: bytes
-    due: int
-    first: int
     owner: bytes
     token: bytes
-    lease: int
-    wakeups: int
-    cause: bytes | bool
-    hold: bool
-    alone: bool
+    cause: bytes
+    #: What follows the last text.
+    rest: bytes
 
     @classmethod
     def read(cls, job_id: str, packed: bytes) -> "PackedRow":
@@ -48,9 +50,10 @@ class PackedRow(NamedTuple):
 
         """
         try:
-            return cls(*msgpack.unpackb(packed, raw=True))
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise damaged(job_id) from error
+            return cls(*_FIXED.unpack_from(packed), *packed[_FIXED.size :].split(b"\0"))
+        except (struct.error, TypeError) as error:
+            problem = "expected a packed row of the ledger, got something else; delete the key"
+            raise InvalidRecordError(f"job {job_id!r}", problem) from error
 
     def claimed(self, job_id: str, payload: bytes, now_ms: int) -> Claim:
         """Return the claim that was made at `now_ms`."""
@@ -61,11 +64,11 @@ class PackedRow(NamedTuple):
             attempt=int(self.attempt),
             version=self.version,
             token=self.token.decode(),
-            lease_until_ms=self.lease,
+            lease_until_ms=int(self.lease),
             payload=payload,
             finalized_at=int(self.finalized),
-            admitted_at_ms=self.admitted,
-            first_attempt_at_ms=self.first,
+            admitted_at_ms=int(self.admitted),
+            first_attempt_at_ms=int(self.first),
             cause=_CAUSES[self.cause],
             claimed_at_ms=now_ms,
         )
@@ -79,19 +82,12 @@ class PackedRow(NamedTuple):
             state=_STATES[self.state],
             attempt=int(self.attempt),
             version=self.version,
-            due_at_ms=self.due,
-            admitted_at_ms=self.admitted,
-            first_attempt_at_ms=self.first or None,
+            due_at_ms=int(self.due),
+            admitted_at_ms=int(self.admitted),
+            first_attempt_at_ms=int(self.first) or None,
             finalized_at=int(self.finalized),
-            owner=self.owner.decode() if self.owner else None,
-            lease_until_ms=self.lease or None,
-            wakeups=int(self.wakeups),
+            owner=self.owner.decode() or None,
+            lease_until_ms=int(self.lease) or None,
+            wakeups=self.wakeups,
             digest=self.digest,
         )
-
-
-def damaged(job_id: str) -> InvalidRecordError:
-    """Return the error of a row that is none."""
-    return InvalidRecordError(
-        f"job {job_id!r}", "expected a packed row of the ledger, got something else; delete the key"
-    )

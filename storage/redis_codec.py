@@ -23,7 +23,7 @@ from storage.jobs import (
     WakeUp,
     WakeUpCause,
 )
-from storage.packed_row import PackedRow, damaged
+from storage.packed_row import PackedRow
 
 _WAKE_UP_WIDTH = 6
 _REFUSALS = {why.value.encode(): Refused(why=why) for why in Refusal}
@@ -94,7 +94,8 @@ def wake_ups(reply: Sequence[Any]) -> list[WakeUp]:
 def rows_in_order(reply: Sequence[Any], limit: int) -> list[JobRow]:
     """Read the reply of `rows`, merging the queues by score and id."""
     ordered = sorted(reply, key=lambda entry: (float(entry[1]), entry[0]))
-    return [_shown(entry[0].decode(), entry[2]) for entry in ordered[:limit]]
+    named = [(entry[0].decode(), entry[2]) for entry in ordered[:limit]]
+    return [PackedRow.read(job_id, packed).shown(job_id) for job_id, packed in named]
 
 
 def finalized(job_ids: Sequence[str], rows: Sequence[bytes | None]) -> list[int | None]:
@@ -120,9 +121,3 @@ def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
         finished={end: numbers.get(end, 0) for end in FinishedAs},
         in_flight={state: numbers.get(state, 0) for state in JobState},
     )
-
-
-def _shown(job_id: str, packed: bytes | None) -> JobRow:
-    if packed is None:
-        raise damaged(job_id)
-    return PackedRow.read(job_id, packed).shown(job_id)

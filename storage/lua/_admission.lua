@@ -31,8 +31,8 @@ end
 -- job: kind, queue, digest, finalized, and the version to begin with; the payload is stored by the caller.
 local function write_row(id, job, now, slack_ms)
   begin_watermark(job.queue)
-  local row = {job.kind, job.queue, job.digest, job.finalized, now, '0', job.version or 0, 'outstanding', now,
-    false, false, false, false, false, false, false, false}
+  local row = {job.digest, now, now, 0, 0, job.version or 0, 0, 0, 0,
+    job.kind, job.queue, job.finalized, '0', 'outstanding', '', '', 'due'}
   enter(id, row, lost_after(now, slack_ms, 0))
 end
 

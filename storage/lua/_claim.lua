@@ -14,15 +14,15 @@ local function claim(id, attempt, lease, now)
   if state == 'held' or state == 'awaiting' then return {'refused', state} end
   if state == 'leased' then
     if row[LEASE] > now then return {'refused', 'leased'} end
-    if row[HOLD] then return {'refused', 'held'} end
-    row[CAUSE], row[ALONE] = 'lease_expired', true
+    if row[HOLD] == 1 then return {'refused', 'held'} end
+    row[CAUSE], row[ALONE] = 'lease_expired', 1
   elseif row[DUE] > now then
     return {'not_due', row[DUE] - now}
   end
   local payload = payload_of(id)
   if not payload then return {'no_payload'} end
   local until_ms = now + lease.ms
-  row[VERSION], row[FIRST] = row[VERSION] + 1, row[FIRST] or now
-  row[OWNER], row[TOKEN], row[LEASE] = lease.owner, lease.token, until_ms
+  if row[FIRST] == 0 then row[FIRST] = now end
+  row[VERSION], row[OWNER], row[TOKEN], row[LEASE] = row[VERSION] + 1, lease.owner, lease.token, until_ms
   return {'claimed', move(id, row, 'leased', until_ms), payload}
 end

@@ -12,7 +12,7 @@ end
 
 -- Forget who ran the row, and why.
 local function set_free(row)
-  row[OWNER], row[TOKEN], row[LEASE], row[WAKEUPS], row[CAUSE], row[HOLD] = false, false, false, false, false, false
+  row[OWNER], row[TOKEN], row[LEASE], row[WAKEUPS], row[CAUSE], row[HOLD] = '', '', 0, 0, 'due', 0
 end
 
 -- Take the row out, count and remember how it ended, resolve what reconciliation keeps of it: keys[from] to keys[to],
@@ -34,7 +34,7 @@ end
 -- record: bytes, finalized_at, publish_at_ms. Returns false, changing nothing, if another record is there.
 local function bury(id, row, record, ttls, keys, from)
   if store_record(id, record.bytes, record.finalized_at, record.publish_at_ms) == 'conflict' then return false end
-  redis.call('SET', K.dead_job(id), cmsgpack.pack(row))
+  redis.call('SET', K.dead_job(id), packed(row))
   end_row(id, row, 'dead', '', ttls, keys, from)
   return true
 end

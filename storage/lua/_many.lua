@@ -18,14 +18,14 @@ end
 
 -- A row is unpacked when its job's turn comes: one that cannot be costs no other job anything.
 row_of = function(id)
-  if type(rows[id]) == 'string' then rows[id] = cmsgpack.unpack(rows[id]) end
+  if type(rows[id]) == 'string' then rows[id] = unpacked(rows[id]) end
   return rows[id]
 end
 keep_row = function(id, row)
-  local packed = cmsgpack.pack(row)
+  local written = packed(row)
   rows[id] = row
-  add(kept, K.job(id), packed)
-  return packed
+  add(kept, K.job(id), written)
+  return written
 end
 drop_row = function(id)
   rows[id] = nil

@@ -1,13 +1,15 @@
 -- Part: the ledger's clock, rows, their indexes, and the counters that go with every move.
 -- A row is in exactly one index, its field `state` names that index, and the kind's counter of that state counts it.
 
--- A row is one packed list, so that one command reads or writes the rows of many jobs. These are the places of its
--- fields; `false` stands for none. Finalized and attempt are digits, as they came; the other numbers are numbers.
-local KIND, QUEUE, DIGEST, FINALIZED, ADMITTED, ATTEMPT, VERSION, STATE, DUE = 1, 2, 3, 4, 5, 6, 7, 8, 9
--- First: when attempt 0 was claimed. Owner, token, lease: of the attempt that runs. Wakeups: messages lost in a row.
--- Cause: why the next claim runs, unless it is just due. Hold: to be held when its attempt ends. Alone: a worker died
--- in an attempt of it.
-local FIRST, OWNER, TOKEN, LEASE, WAKEUPS, CAUSE, HOLD, ALONE = 10, 11, 12, 13, 14, 15, 16, 17
+-- A row is one packed string, so that one command reads or writes the rows of many jobs: what has a fixed width, then
+-- texts that end with NUL. These are the places of its fields once it is unpacked. 0 and '' stand for none; instants
+-- are in ms; finalized and attempt are digits, as they came.
+local FORMAT, FIELDS = '>c32ddddI4HBBssssssss', 17
+-- First: when attempt 0 was claimed. Wakeups: messages lost in a row. Hold: 1 to be held when its attempt ends.
+-- Alone: 1 if a worker died in an attempt of it.
+local DIGEST, ADMITTED, DUE, FIRST, LEASE, VERSION, WAKEUPS, HOLD, ALONE = 1, 2, 3, 4, 5, 6, 7, 8, 9
+-- Owner and token: of the attempt that runs. Cause: why the next claim runs, due|lease_expired|escalated.
+local KIND, QUEUE, FINALIZED, ATTEMPT, STATE, OWNER, TOKEN, CAUSE = 10, 11, 12, 13, 14, 15, 16, 17
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -28,14 +30,15 @@ local function lost_after(from_ms, slack_ms, wakeups)
   return from_ms + slack_ms * 2 ^ math.min(wakeups, 5)
 end
 
-local function unpacked(row) return row and cmsgpack.unpack(row) end
+local function unpacked(row) return row and {struct.unpack(FORMAT, row)} end
+local function packed(row) return struct.pack(FORMAT, unpack(row, 1, FIELDS)) end
 
 -- Scripts for many jobs put other functions in the place of these, which gather first: see _many.
 local function row_of(id) return unpacked(redis.call('GET', K.job(id))) end
 local function keep_row(id, row)
-  local packed = cmsgpack.pack(row)
-  redis.call('SET', K.job(id), packed)
-  return packed
+  local kept = packed(row)
+  redis.call('SET', K.job(id), kept)
+  return kept
 end
 local function drop_row(id) redis.call('DEL', K.job(id)) end
 local function keep(key, value) redis.call('SET', key, value) end
@@ -61,12 +64,12 @@ end
 local function move(id, row, to, score)
   local from = row[STATE]
   row[STATE] = to
-  local packed = keep_row(id, row)
+  local kept = keep_row(id, row)
   if from ~= to then
     unindex(index_of(from, row[QUEUE]), id)
     count(row[KIND], from, -1)
     count(row[KIND], to, 1)
   end
   index(index_of(to, row[QUEUE]), score, id)
-  return packed
+  return kept
 end

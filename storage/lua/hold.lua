@@ -10,7 +10,7 @@ local id = ARGV[1]
 local row = row_of(id)
 if not row then return 0 end
 if row[STATE] == 'leased' then
-  row[HOLD] = true
+  row[HOLD] = 1
   keep_row(id, row)
   return 1
 end

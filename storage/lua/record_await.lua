@@ -12,7 +12,7 @@ local row = holding(id, ARGV[2], ARGV[3], now)
 if not row then return 'stale' end
 if not fits(ARGV[5], tonumber(ARGV[4])) then return 'full' end
 keep_entry(ARGV[5], ARGV[6], ARGV[7], ARGV[8])
-local is_held = row[HOLD]
+local is_held = row[HOLD] == 1
 set_free(row)
 row[DUE] = now
 if is_held then row[CAUSE] = 'escalated' end

@@ -16,11 +16,10 @@ if ARGV[10] then
   keep_entry(ARGV[10], ARGV[11], ARGV[12], ARGV[13])
 end
 local due, is_spent = now + ARGV[5], attempt ~= row[ATTEMPT]
-if row[HOLD] then state = 'held' end
+if row[HOLD] == 1 then state = 'held' end
 set_free(row)
-row[ATTEMPT], row[DUE] = attempt, due
 -- An attempt that was not spent is claimed again for the reason it was: a worker may have died in it.
-if not is_spent and ARGV[9] ~= 'due' then row[CAUSE] = ARGV[9] end
+row[ATTEMPT], row[DUE], row[CAUSE] = attempt, due, is_spent and 'due' or ARGV[9]
 move(id, row, state, state == 'outstanding' and lost_after(due, ARGV[7], 0) or due)
 if is_spent then count(row[KIND], 'retried', 1) end
 return 'recorded'

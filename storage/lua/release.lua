@@ -7,9 +7,9 @@
 
 local id, now = ARGV[1], now_ms()
 local row = row_of(id)
-if not row or not (row[STATE] == 'held' or row[STATE] == 'leased' and row[HOLD]) then return 0 end
+if not row or not (row[STATE] == 'held' or row[STATE] == 'leased' and row[HOLD] == 1) then return 0 end
 if row[STATE] == 'leased' then
-  row[HOLD] = false
+  row[HOLD] = 0
   keep_row(id, row)
 else
   row[DUE] = now

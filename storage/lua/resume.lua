@@ -10,7 +10,7 @@ local id = ARGV[1]
 local row, until_ms = row_of(id), now_ms() + ARGV[4]
 if not row or row[VERSION] ~= tonumber(ARGV[2]) or row[TOKEN] ~= ARGV[3] then return 0 end
 -- A hold that took effect when the lease ran out takes effect again when the outcome is recorded.
-if row[STATE] == 'held' then row[HOLD] = true end
-row[LEASE], row[CAUSE] = until_ms, false
+if row[STATE] == 'held' then row[HOLD] = 1 end
+row[LEASE], row[CAUSE] = until_ms, 'due'
 move(id, row, 'leased', until_ms)
 return 1

@@ -10,7 +10,8 @@ local state, rows = ARGV[1], {}
 local function add(index)
   local found = redis.call('ZRANGE', index, 0, ARGV[2] - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
-    rows[#rows + 1] = {found[i], found[i + 1], redis.call('GET', K.job(found[i]))}
+    local row = redis.call('GET', K.job(found[i]))
+    if row then rows[#rows + 1] = {found[i], found[i + 1], row} end
   end
 end
 

@@ -128,7 +128,7 @@ def test_row_of_another_type_costs_no_other_job_anything(stores: bundle.Storage,
 
 @pytest.mark.parametrize("packed", [b"no row", b"\xc1", b"\x91\x01", b""])
 def test_damaged_row_is_reported(stores: bundle.Storage, raw: Any, packed: bytes) -> None:
-    """A row that somebody overwrote is an error with its id where it is looked at; in a batch it only loses its place."""
+    """A row that somebody overwrote is an error with its id where it is looked at; in a batch it loses its place."""
     stores.jobs.admit_many([builders.job("a"), builders.job("odd")])
     raw.set(KEYS.of(Key.JOB, "odd"), packed)
 
