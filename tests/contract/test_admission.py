@@ -221,6 +221,7 @@ def test_delivery_that_awaits_is_refused(backend: Backend) -> None:
         pytest.param({"job_id": "\ud800"}, id="id that UTF-8 cannot hold"),
         pytest.param({"queue": ""}, id="empty queue"),
         pytest.param({"queue": "q" * 129}, id="long queue"),
+        pytest.param({"queue": "a\0b"}, id="NUL in the queue"),
         pytest.param({"finalized_at": -1}, id="negative time"),
         pytest.param({"finalized_at": 2**53}, id="time without a canonical form"),
         pytest.param({"kind": JobKind.DELIVERY}, id="delivery under a receipt id"),

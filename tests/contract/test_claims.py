@@ -184,6 +184,7 @@ def test_claim_batch_is_bounded(backend: Backend) -> None:
     [
         pytest.param({"owner": ""}, id="no owner"),
         pytest.param({"owner": "é" * 65}, id="owner of 130 bytes"),
+        pytest.param({"owner": "a\0b"}, id="NUL in the owner"),
         pytest.param({"lease_ms": 0}, id="no time"),
         pytest.param({"lease_ms": 86_400_001}, id="more than a day"),
         pytest.param({"lease_ms": True}, id="not a number"),

@@ -7,7 +7,7 @@ import pytest
 
 from reliability.errors import InvalidRecordError, StorageUnavailableError
 from storage import bundle
-from storage.jobs import Claim, Finish, FinishedAs, JobKind, JobState
+from storage.jobs import Claim, Finish, FinishedAs, JobKind, JobState, Reschedule
 from storage.keys import Key, Keys
 from tests.support import backends, builders
 
@@ -126,7 +126,7 @@ def test_row_of_another_type_costs_no_other_job_anything(stores: bundle.Storage,
     assert (counts.admitted, counts.finished[FinishedAs.SETTLED]) == (4, 3)
 
 
-@pytest.mark.parametrize("packed", [b"no row", b"\xc1", b"\x91\x01", b""])
+@pytest.mark.parametrize("packed", [b"", b"no row", b"\0" * 100, b"x" * 100])
 def test_damaged_row_is_reported(stores: bundle.Storage, raw: Any, packed: bytes) -> None:
     """A row that somebody overwrote is an error with its id where it is looked at; in a batch it loses its place."""
     stores.jobs.admit_many([builders.job("a"), builders.job("odd")])
@@ -137,3 +137,37 @@ def test_damaged_row_is_reported(stores: bundle.Storage, raw: Any, packed: bytes
     with pytest.raises(InvalidRecordError, match="job 'odd'"):
         stores.jobs.rows(JobState.OUTSTANDING, 10)
     assert stores.jobs.finalized_at_many(["odd", "a"]) == [None, builders.FINALIZED_AT]
+
+
+@pytest.mark.parametrize("cause", ["lease_expired", "parked", "message_lost"])
+def test_pump_passes_by_what_is_no_row(stores: bundle.Storage, raw: Any, cause: str) -> None:
+    """A row that is gone is forgotten and one that is damaged stays where it is: the others are woken all the same."""
+    names = ["a-gone", "b-odd", "c"]
+    stores.jobs.admit_many([builders.job(name) for name in names])
+    if cause != "message_lost":
+        claims = [builders.claimed(stores.jobs, name) for name in names]
+    if cause == "parked":
+        for claim in claims:
+            stores.jobs.record(claim, Reschedule(attempt=1, delay_ms=60_000, publishes=False))
+    backends.shift(raw, KEYS, 600_000)
+    if cause == "message_lost":
+        stores.jobs.mark_consumed("settlement", stores.jobs.now_ms())
+    raw.delete(KEYS.of(Key.JOB, "a-gone"))
+    raw.set(KEYS.of(Key.JOB, "b-odd"), "no row")
+
+    woken = stores.jobs.due(10)
+
+    assert [(wake_up.job_id, wake_up.cause.value) for wake_up in woken] == [("c", cause)]
+    index = {"lease_expired": KEYS.of(Key.LEASED), "parked": KEYS.of(Key.PARKED)}.get(
+        cause, KEYS.of(Key.OUTSTANDING, "settlement")
+    )
+    assert raw.zscore(index, "a-gone") is None
+    assert raw.zscore(index, "b-odd") is not None
+
+
+def test_listing_passes_by_a_row_that_is_gone(stores: bundle.Storage, raw: Any) -> None:
+    """What an index names and nobody has is left out."""
+    stores.jobs.admit_many([builders.job("a"), builders.job("b")])
+    raw.delete(KEYS.of(Key.JOB, "a"))
+
+    assert [row.job_id for row in stores.jobs.rows(JobState.OUTSTANDING, 10)] == ["b"]

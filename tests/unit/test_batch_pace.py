@@ -21,7 +21,7 @@ def test_a_fast_hook_gets_larger_slices_step_by_step() -> None:
         fast.took(fast.size, 1)
         sizes.append(fast.size)
 
-    assert sizes == [32, 64, 100, 100, 100]
+    assert sizes == [32, 64, 128, 128, 128]
 
 
 def test_a_slow_hook_gets_what_a_second_holds() -> None:
