@@ -8,8 +8,8 @@ from typing import Final
 
 #: How long a slice should take, in ms: short against a lease, long against the exchanges that begin and end it.
 TARGET_MS: Final = 1_000
-#: Most jobs of a slice, as many as one call of the ledger handles together: more would gain nothing, and all of them lose
-#: an attempt if the worker dies.
+#: Most jobs of a slice, as many as one call of the ledger handles together: more would gain nothing, and all of them
+#: lose an attempt if the worker dies.
 MOST: Final = 128
 #: What is believed of a hook before it was called, as jobs per slice.
 _FIRST: Final = 16
