@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from storage.jobs import Claim
-from tasks import steps
+from tasks import pace, steps
 from tasks.recording import Outcome
 
-#: What ended is recorded as soon as there is so much of it.
-CHUNK: Final = 100
+#: What ended is recorded as soon as there is so much of it: a slice that ends at once goes with one exchange.
+CHUNK: Final = pace.MOST
 
 
 class Slice:
