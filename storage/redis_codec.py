@@ -1,6 +1,5 @@
 """Read what the ledger's scripts reply: admissions, claims, rows, wake-ups and counts."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -100,13 +99,9 @@ def rows_in_order(reply: Sequence[Any], limit: int) -> list[JobRow]:
 
 def finalized(job_ids: Sequence[str], rows: Sequence[bytes | None]) -> list[int | None]:
     """Return when each job was finalised; None where there is no row, or a damaged one."""
-    found: list[int | None] = []
-    for job_id, packed in zip(job_ids, rows, strict=True):
-        with contextlib.suppress(InvalidRecordError):
-            found.append(None if packed is None else int(PackedRow.read(job_id, packed).finalized))
-            continue
-        found.append(None)
-    return found
+    return [
+        None if packed is None else _finalized(job_id, packed) for job_id, packed in zip(job_ids, rows, strict=True)
+    ]
 
 
 def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
@@ -121,3 +116,10 @@ def counts(fields: Mapping[bytes, bytes]) -> LedgerCounts:
         finished={end: numbers.get(end, 0) for end in FinishedAs},
         in_flight={state: numbers.get(state, 0) for state in JobState},
     )
+
+
+def _finalized(job_id: str, packed: bytes) -> int | None:
+    try:
+        return int(PackedRow.read(job_id, packed).finalized)
+    except InvalidRecordError:
+        return None

@@ -60,6 +60,11 @@ def read_admissions(jobs: Sequence[NewJob], replies: Sequence[Any]) -> list[Admi
     ]
 
 
+def admission_arguments(job: NewJob, options: LedgerOptions) -> tuple[Argument, ...]:
+    """Return what the scripts that admit one job begin with."""
+    return (*_content(job), options.dedup_ttl_s, options.lost_message_slack_ms)
+
+
 def claims(wanted: Sequence[tuple[str, int]], lease: Lease) -> list[Call]:
     """Return the calls that claim the attempts, all with one token: a row holds it with a version of its own."""
     for _, attempt in wanted:
@@ -122,11 +127,10 @@ def read_recordings(
 
 
 def _admission(group: Sequence[NewJob], options: LedgerOptions) -> Call:
-    bounds = (options.dedup_ttl_s, options.lost_message_slack_ms)
     if len(group) == 1:
         # The script for one job asks the server for half of what the other takes to get going.
-        return Call(Script.ADMIT, group[0].job_id, (*_content(group[0]), *bounds))
-    arguments: list[Argument] = [*bounds]
+        return Call(Script.ADMIT, group[0].job_id, admission_arguments(group[0], options))
+    arguments: list[Argument] = [options.dedup_ttl_s, options.lost_message_slack_ms]
     for job in group:
         arguments += _content(job)
     return Call(Script.ADMIT_MANY, group[0].job_id, tuple(arguments))

@@ -56,7 +56,8 @@ class RedisJobStorage:
         if self._options.waitaof_ms:
             return self.admit_many([job])[0]
         limits.check_job(job)
-        return redis_codec.admission(self._run(Script.ADMIT, job.job_id, *self._admission(job)))
+        arguments = redis_groups.admission_arguments(job, self._options)
+        return redis_codec.admission(self._run(Script.ADMIT, job.job_id, *arguments))
 
     def admit_many(self, jobs: Iterable[NewJob]) -> list[Admission]:
         """Admit each job in order, with one exchange; a group is sent as soon as its jobs are there."""
@@ -72,8 +73,8 @@ class RedisJobStorage:
         """Admit the job and claim its attempt 0 in one step; a known unfinished job is only claimed."""
         limits.check_job(job)
         limits.check_lease(lease)
-        arguments = (*self._admission(job), lease.owner, lease.token, lease.lease_ms)
-        reply = self._scripts.run(Call(Script.ADMIT_AND_CLAIM, job.job_id, arguments))
+        admission = redis_groups.admission_arguments(job, self._options)
+        reply = self._run(Script.ADMIT_AND_CLAIM, job.job_id, *admission, lease.owner, lease.token, lease.lease_ms)
         match reply[1]:
             case [b"conflict"]:
                 return Conflict()
@@ -213,10 +214,6 @@ class RedisJobStorage:
         again = [redis_groups.with_keys(calls[place][1], self._options) for place in wanted]
         for place, reply in zip(wanted, self._scripts.run_many(again), strict=True):
             replies[place] = reply
-
-    def _admission(self, job: NewJob) -> tuple[Argument, ...]:
-        content = (job.job_id, job.kind.value, job.queue, job.digest, job.payload, job.finalized_at)
-        return (*content, self._options.dedup_ttl_s, self._options.lost_message_slack_ms)
 
     def _run(self, script: Script, subject: str, *arguments: Argument) -> Any:
         return self._scripts.run(Call(script, subject, arguments))

@@ -30,7 +30,7 @@ local function lost_after(from_ms, slack_ms, wakeups)
   return from_ms + slack_ms * 2 ^ math.min(wakeups, 5)
 end
 
-local function unpacked(row) return row and {struct.unpack(FORMAT, row)} end
+local function unpacked(text) return text and {struct.unpack(FORMAT, text)} end
 local function packed(row) return struct.pack(FORMAT, unpack(row, 1, FIELDS)) end
 
 -- Scripts for many jobs put other functions in the place of these, which gather first: see _many.
