@@ -74,6 +74,8 @@ class Key(Enum):
     GATE_SLOW = ("gate:slow:", "string")
     #: The address of a partner that wants no more deliveries there.
     GATE_STOP = ("gate:stop:", "string")
+    #: Never there: whoever tries to overwrite it learns whether the server takes writes.
+    WRITABLE = ("writable", "string")
     #: The name of the application that uses the namespace.
     APPLICATION = ("application", "string")
     #: One quarantined message: raw, queue, reason, received, size, sha256.

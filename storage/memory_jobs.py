@@ -221,6 +221,9 @@ class InMemoryJobStorage:
         """Return the clock, Unix milliseconds."""
         return self._state.clock.now_ms()
 
+    def check_writable(self) -> None:
+        """Do nothing: memory takes writes as long as the process lives."""
+
     def _error_of(self, claim: Claim, transition: Transition) -> Exception | None:
         try:
             self.record(claim, transition)

@@ -171,6 +171,16 @@ class JobStorage(Protocol):
         """Return the store's own clock, Unix milliseconds."""
         ...
 
+    def check_writable(self) -> None:
+        """
+        Do nothing if the store takes writes now; a store that only answers questions is full, or a replica.
+
+        Raises:
+            StorageUnavailableError: The store did not answer, or takes no writes.
+
+        """
+        ...
+
 
 class DeadLetterStorage(Protocol):
     """Keep at most one dead letter per receipt, ordered by (finalized_at, receipt_id bytes)."""

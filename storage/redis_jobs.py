@@ -208,6 +208,10 @@ class RedisJobStorage:
         seconds, micros = self._scripts.command("now_ms", "the clock", "TIME")
         return int(seconds) * 1_000 + int(micros) // 1_000
 
+    def check_writable(self) -> None:
+        """Ask the server to overwrite a key that never exists: refused like every write, and without effect if not."""
+        self._scripts.command("check_writable", "the ledger", "SET", self._keys.of(Key.WRITABLE), b"1", "XX")
+
     def _resolve_too(self, calls: Sequence[tuple[Call, Sequence[redis_groups.Outcome]]], replies: list[Any]) -> None:
         """Repeat what needs the keys of reconciliation entries: making them takes longer than all the rest."""
         wanted = [place for place, reply in enumerate(replies) if reply == redis_groups.KEYS_WANTED]

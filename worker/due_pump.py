@@ -72,8 +72,9 @@ class DuePump:
     """
     Take turns. Knows neither Celery nor threads; every duty stands on its own, so one failure stops no other.
 
-    `on_wake` is told each time the ledger has answered. The first turn after an outage wakes nothing, so that the pumps
-    of all hosts get the time to record what waits on their disks before its leases count as expired.
+    `on_wake` is told each turn in which the ledger takes writes: one that is full still answers. The first turn after
+    an outage wakes nothing, so that the pumps of all hosts get the time to record what waits on their disks before its
+    leases count as expired.
     """
 
     def __init__(
@@ -102,14 +103,13 @@ class DuePump:
     def wake(self) -> None:
         """Publish a message for each row that is due and has none; a full batch is followed by the next."""
         self._options.before_waking()
+        self._jobs.check_writable()
+        self._on_wake()
         if self._ledger_was_away:
-            self._jobs.now_ms()
-            self._on_wake()
             self._ledger_was_away = False
             return
         for _ in range(_MOST_BATCHES):
             woken = self._jobs.due(self._options.batch)
-            self._on_wake()
             for pack in packed(woken, self._options.pack):
                 crash_points.reach(CrashPoint.PUMP_AFTER_TAKE)
                 # A row that is not reached because of an error here is found again as a lost message.

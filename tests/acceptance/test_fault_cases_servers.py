@@ -14,9 +14,9 @@ Faults of servers and processes around the workers, each under the name of its r
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -110,7 +110,7 @@ def test_a13_a_full_server_is_told_and_recovered_from(tmp_path: Path) -> None:
         receipts = [f"a13-{number}" for number in range(40)]
         fleet.enqueue(*receipts[:20], tool="rail.fail-twice")
 
-        with full(server):
+        with server.full():
             with pytest.raises(StorageUnavailableError, match="admit"):
                 fleet.enqueue(*receipts[20:])
             poll(lambda: not is_ready(worker), fleets.LIMIT_S, "the worker to say not ready")
@@ -124,6 +124,27 @@ def test_a13_a_full_server_is_told_and_recovered_from(tmp_path: Path) -> None:
         assert worker.is_running
 
 
+def test_a13_a_worker_without_work_tells_that_the_ledger_is_full(tmp_path: Path, broker: RedisServer) -> None:
+    """A ledger that only answers is not enough to be ready: a worker whose broker is well says so all the while."""
+    with (
+        RedisServer(tmp_path / "ledger") as ledger,
+        fleets.running(tmp_path, ledger.url, broker_url=broker.url) as fleet,
+    ):
+        worker = fleet.worker().wait_until_ready()
+
+        with ledger.full():
+            poll(lambda: not is_ready(worker), fleets.LIMIT_S, "the worker to say not ready")
+            said: list[bool] = []
+            # Twice as long as what a worker told last is believed.
+            ends_at_s = time.monotonic() + 2 * int(fleets.SHORT["CHIO_HEALTH_STALE_AFTER_S"])
+            while time.monotonic() < ends_at_s:
+                said.append(is_ready(worker))
+                time.sleep(0.05)
+
+        poll(lambda: is_ready(worker), fleets.LIMIT_S, "the worker to be ready again")
+        assert not any(said)
+
+
 def test_a13_a_full_broker_costs_nothing_that_was_admitted(
     apart: Fleet, broker: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +152,7 @@ def test_a13_a_full_broker_costs_nothing_that_was_admitted(
     worker = apart.worker().wait_until_ready()
     receipts = [f"a13-{number}" for number in range(10)]
 
-    with full(broker):
+    with broker.full():
         apart.enqueue(*receipts)
         owed = apart.in_flight()
 
@@ -197,15 +218,6 @@ def await_receipts(fleet: Fleet) -> tuple[WorkerProcess, list[str]]:
     fleet.enqueue(*receipts, tool="pending-once")
     poll(lambda: len(fleet.storage.jobs.rows(JobState.AWAITING, 10)) == 10, fleets.LIMIT_S, "the rail to accept")
     return worker, receipts
-
-
-@contextmanager
-def full(server: RedisServer) -> Iterator[None]:
-    """Leave the server no memory for writes inside the block."""
-    with server.client() as client:
-        client.config_set("maxmemory", "1mb")
-        yield
-        client.config_set("maxmemory", "0")
 
 
 def spooled(worker: WorkerProcess) -> int:

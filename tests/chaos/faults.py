@@ -28,7 +28,6 @@ from worker import routing
 
 #: How many poisonous messages one fault sends.
 _POISON_AT_ONCE: Final = 3
-_FULL: Final = "1mb"
 
 
 class Armoury:
@@ -145,10 +144,8 @@ class Armoury:
             os.kill(server.pid, signal.SIGCONT)
 
     def _fill(self, server: RedisServer, hold_s: float) -> None:
-        with self._watch.outage(), server.client() as client, suppress(redis.RedisError):
-            client.config_set("maxmemory", _FULL)
+        with self._watch.outage(), suppress(redis.RedisError), server.full():
             time.sleep(hold_s)
-            client.config_set("maxmemory", "0")
 
     def _cut(self) -> None:
         for server in {id(each): each for each in (self._site.ledger, self._site.broker)}.values():

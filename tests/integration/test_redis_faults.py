@@ -1,9 +1,8 @@
 """Lost servers, lost answers, full memory: what the Redis stores do when the server lets them down."""
 
-import contextlib
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +60,7 @@ def operations(stores: bundle.Storage, claim: Claim) -> dict[str, Callable[[], o
         "rows": lambda: jobs.rows(JobState.LEASED, 1),
         "counts": lambda: jobs.counts(JobKind.SETTLEMENT),
         "now_ms": jobs.now_ms,
+        "check_writable": jobs.check_writable,
         "dead append": lambda: letters.append(builders.dead_letter()),
         "dead get": lambda: letters.get("rcpt-1"),
         "dead list": letters.list,
@@ -162,29 +162,20 @@ def test_idle_connection_that_the_server_closed_is_replaced(stores: bundle.Stora
     assert stores.jobs.get("rcpt-1") is not None
 
 
-@contextlib.contextmanager
-def full(raw: Any) -> Iterator[None]:
-    """Let the server refuse to take more memory inside the block."""
-    raw.config_set("maxmemory", 1)
-    try:
-        yield
-    finally:
-        raw.config_set("maxmemory", 0)
-
-
 def test_full_server_refuses_new_jobs_and_lets_old_ones_end(tmp_path: Path) -> None:
     """At the memory limit nothing is half admitted, and a job that is done can still be recorded as done."""
-    with servers.RedisServer(tmp_path) as server, server.client() as raw:
+    with servers.RedisServer(tmp_path) as server:
         stores = backends.on_redis(server.url).storage
         claim = builders.admitted_and_claimed(stores.jobs)
 
-        with full(raw):
+        with server.full():
             for refused in (
                 lambda: stores.jobs.admit(builders.job("new")),
                 lambda: stores.jobs.admit_many([builders.job("new")]),
                 lambda: stores.jobs.record(claim, Reschedule(attempt=1, delay_ms=0, publishes=True)),
                 lambda: stores.jobs.record(claim, Bury(record=builders.dead_letter())),
                 lambda: stores.dedup.first_seen("key"),
+                stores.jobs.check_writable,
             ):
                 assert is_unavailable(refused)
             stores.jobs.record(claim, SETTLED)
@@ -196,12 +187,12 @@ def test_full_server_refuses_new_jobs_and_lets_old_ones_end(tmp_path: Path) -> N
 
 def test_a_full_server_ends_many_whole_and_begins_none(tmp_path: Path) -> None:
     """Many jobs that are done end with what is remembered of them; one that cannot be claimed stays where it was."""
-    with servers.RedisServer(tmp_path) as server, server.client() as raw:
+    with servers.RedisServer(tmp_path) as server:
         stores = backends.on_redis(server.url).storage
         ended = [builders.admitted_and_claimed(stores.jobs, builders.job(name)) for name in "ab"]
         stores.jobs.admit(builders.job("waits"))
 
-        with full(raw):
+        with server.full():
             answers = stores.jobs.record_many([(claim, SETTLED) for claim in ended])
             (refused,) = stores.jobs.claim_many([("waits", 0)], builders.lease())
 
@@ -213,6 +204,20 @@ def test_a_full_server_ends_many_whole_and_begins_none(tmp_path: Path) -> None:
         assert (counts.in_flight[JobState.OUTSTANDING], counts.in_flight[JobState.LEASED]) == (1, 0)
         assert [row.job_id for row in stores.jobs.rows(JobState.OUTSTANDING, 10)] == ["waits"]
         assert isinstance(stores.jobs.claim("waits", 0, builders.lease()), Claim)
+
+
+def test_a_server_that_takes_writes_is_told_from_a_replica(tmp_path: Path) -> None:
+    """A replica still answers all questions and is no ledger; asking leaves nothing behind."""
+    with servers.RedisServer(tmp_path) as server, server.client() as raw:
+        stores = backends.on_redis(server.url).storage
+        stores.jobs.check_writable()
+
+        raw.replicaof("127.0.0.1", 1)
+        assert is_unavailable(stores.jobs.check_writable)
+        raw.replicaof("NO", "ONE")
+
+        stores.jobs.check_writable()
+        assert raw.keys("*writable*") == []
 
 
 def test_admission_waits_for_the_disk_when_asked(redis_url: str) -> None:

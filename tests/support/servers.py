@@ -105,6 +105,16 @@ class RedisServer:
         finally:
             self.start()
 
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """Let the server refuse all that takes more memory inside the block, however little it has in use."""
+        with self.client() as client:
+            client.config_set("maxmemory", "1")
+            try:
+                yield
+            finally:
+                client.config_set("maxmemory", "0")
+
     def __enter__(self) -> Self:
         self.start()
         return self

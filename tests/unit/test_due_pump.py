@@ -259,11 +259,33 @@ def test_no_failure_stops_the_pump(error: Exception) -> None:
     assert "bug" not in repr(logged)
 
 
-def test_the_ledger_is_reported_as_reached() -> None:
-    """Every answer of the ledger is told, so that health can say when the last one came."""
-    bench, reached = Bench(), []
+def test_a_ledger_that_takes_writes_is_told() -> None:
+    """Each turn tells it, though nothing is due, so that health can say when it was so last."""
+    bench, told = Bench(), []
     options = PumpOptions(batch=1, mark_period_ms=1_000, republish_ms=1, queues=[])
+    pump = DuePump(bench.storage, bench.sent, options, on_wake=lambda: told.append(1))
 
-    DuePump(bench.storage, bench.sent, options, on_wake=lambda: reached.append(1)).turn()
+    pump.turn()
+    pump.turn()
 
-    assert reached == [1]
+    assert told == [1, 1]
+
+
+def test_a_ledger_that_takes_no_writes_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full ledger still says what is due, which is nothing: no turn of such an outage counts as reaching it."""
+    bench, told, full = Bench(), [], [True]
+
+    def check_writable() -> None:
+        if full:
+            raise StorageUnavailableError("check_writable", "the ledger")
+
+    monkeypatch.setattr(bench.storage.jobs, "check_writable", check_writable)
+    options = PumpOptions(batch=1, mark_period_ms=1_000, republish_ms=1, queues=[])
+    pump = DuePump(bench.storage, bench.sent, options, on_wake=lambda: told.append(1))
+    during = [pump.turn() for _ in range(3)]
+    told_during = list(told)
+    full.clear()
+
+    assert (during, told_during) == ([False] * 3, [])
+    assert pump.turn()
+    assert told == [1]
