@@ -156,8 +156,7 @@ def run_until_only_receipts_are_missing(deployment: Exchange, sent: Sequence[Sen
 
     report = deployment.command("enqueue", "delivery", str(file))
     poll(lambda: sum(deployment.counts().finished.values()) > len(sent) // 5, RUN_LIMIT_S, "a fifth to be confirmed")
-    poll(lambda: is_sending(deployment, first), RUN_LIMIT_S, "the first worker to be in the middle of something")
-    first.kill_session()
+    first.kill_session_when(lambda: is_sending(deployment, first), RUN_LIMIT_S, "the first worker to hold a lease")
     deployment.worker()
     poll(lambda: deployment.in_flight() == awaiting(deployment), RUN_LIMIT_S, "everything but receipts to be done")
 

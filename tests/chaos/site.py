@@ -27,7 +27,7 @@ from tests.support.worker_process import CelerySubprocess, WorkerProcess, clean_
 
 #: The pools of the workers, one worker each.
 POOLS: Final = ("prefork", "prefork", "threads")
-_START_LIMIT_S: Final = 30.0
+_START_LIMIT_S: Final = 90.0
 #: A worker that was told to end has to be gone after this: its grace and the interruption of hooks, with room.
 _END_LIMIT_S: Final = 20.0
 _BIN: Final = Path(sys.executable).with_name("chio-worker")

@@ -29,7 +29,7 @@ from tests.support.worker_process import ROOT, CelerySubprocess, poll
 
 pytestmark = [pytest.mark.server, pytest.mark.process]
 
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 90.0
 PREFIX: Final = "chio:broker:"
 FEED: Final = f"{PREFIX}{names.DEAD_LETTER_QUEUE}"
 KEPT: Final = ("chio:by-script", "chio:by-script-too", "chio:by-transaction", "chio:by-transaction-too")

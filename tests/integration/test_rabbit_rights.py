@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.server, pytest.mark.process]
 
 #: A database of the session's server that no other test uses.
 DATABASE: Final = 58
-LIMIT_S: Final = 45.0
+LIMIT_S: Final = 90.0
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.support.worker_process import poll
 
 pytestmark = pytest.mark.server
 
-LIMIT_S: Final = 10.0
+LIMIT_S: Final = 60.0
 
 
 def made(count: int) -> Iterator[NewJob]:

@@ -29,7 +29,7 @@ from worker.simulators import effect_log, partner_log
 from worker.simulators.partner_script import PartnerScript
 
 #: Longest wait for anything a deployment is to bring about on a busy machine, in seconds.
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 90.0
 _COMMAND_LIMIT_S: Final = 300.0
 
 

@@ -27,7 +27,7 @@ from worker.simulators.rail_script import RailScript
 
 LEASE_S: Final = 2.0
 #: Longest wait for anything that a fleet is to bring about on a busy machine, in seconds.
-LIMIT_S: Final = 45.0
+LIMIT_S: Final = 90.0
 
 #: Times that fit each other: hop 2 + hard limit 4 + lease 2 + restore 1 < visibility timeout 10.
 SHORT: Final[Mapping[str, str]] = {

@@ -21,8 +21,8 @@ from worker import embedded_server
 
 #: How many numbered databases a server has; `redis_url` hands them out in turn.
 DATABASES = 64
-_START_LIMIT_S = 20.0
-_STOP_LIMIT_S = 10.0
+_START_LIMIT_S = 60.0
+_STOP_LIMIT_S = 30.0
 #: What a server writes once it has its data and takes connections. Whoever answers at the port may be another server.
 _READY = "Ready to accept connections"
 

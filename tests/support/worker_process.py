@@ -22,8 +22,10 @@ from worker import health
 
 #: The checkout: what `celery -A worker.app` is found in.
 ROOT: Final = Path(__file__).parents[2]
-_READY_LIMIT_S: Final = 30.0
-_KILL_LIMIT_S: Final = 5.0
+_READY_LIMIT_S: Final = 90.0
+_KILL_LIMIT_S: Final = 20.0
+#: How long a server takes at most to answer what a process had sent before it was stopped, in seconds.
+_ANSWERED_S: Final = 0.1
 _POLL_S: Final = 0.02
 
 #: Short times, so that tests wait for what happens and not for defaults.
@@ -133,11 +135,31 @@ class CelerySubprocess:
 
     def kill_session(self) -> None:
         """End it and everything it started with SIGKILL, as the end of its machine would."""
+        self._signal_session(signal.SIGKILL)
+        self.wait(_KILL_LIMIT_S)
+
+    def kill_session_when(self, condition: Callable[[], bool], limit_s: float, what: str) -> None:
+        """End it as `kill_session` does at an instant at which the condition holds: it stands still for each look."""
+
+        def holds() -> bool:
+            if not condition():
+                return False
+            self._signal_session(signal.SIGSTOP)
+            # What it had sent by then may be answered first.
+            time.sleep(_ANSWERED_S)
+            if condition():
+                return True
+            self._signal_session(signal.SIGCONT)
+            return False
+
+        poll(holds, limit_s, what)
+        self.kill_session()
+
+    def _signal_session(self, number: signal.Signals) -> None:
         members = [pid for pid in psutil.pids() if _session_of(pid) == self.pid]
         for pid in members:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.wait(_KILL_LIMIT_S)
+                os.kill(pid, number)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None, "expected a started process, call start() first"
