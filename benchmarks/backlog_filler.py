@@ -23,11 +23,12 @@ _MAX_PAYLOAD_BYTES: Final = 65_536
 
 
 def fill(bench: Bench, contender: Contender, count: int, folder: Path) -> None:
-    """Make so many jobs wait, as the contender's producer would."""
+    """Make so many jobs wait on a new server, as the contender's producer would."""
+    bench.renew()
     runs.enqueue(bench, contender, 1, folder)
+    template = bench.client(effects.QUEUE_DATABASE).lindex(_QUEUE_KEY, 0)
+    bench.renew()
     client = bench.client(effects.QUEUE_DATABASE)
-    template = client.lindex(_QUEUE_KEY, 0)
-    bench.flush()
     ids = [producing.job_id(number, 0) for number in range(count)]
     ledger = ledger_jobs.ledger(bench)
     for chunk in ledger_jobs.chunks(ids, _CHUNK):

@@ -24,10 +24,10 @@ Compare figures inside one table only; how they relate is what carries over to o
 - Every queue has the same effects per job: `SET NX EX` drops duplicates, a hook does nothing, the result is recorded.
   Other queues do that with two commands in the task; this project with its ledger, which keeps every promise besides.
 - Jobs are enqueued first. Workers then start, and the clock runs from the end of the warm-up until nearly all are done.
-- The server is the one this project embeds, the same for every queue, and writes an append-only file, synced every
-  second. Every queue has two worker processes unless a table says otherwise, and is set up as its documentation
-  advises; the settings stand in `benchmarks/contenders.py`. What a producer is to enqueue is there before its clock
-  runs.
+- The server is the one this project embeds, the same for every queue, started anew for each run, and writes an
+  append-only file, synced every second. Every queue has two worker processes unless a table says otherwise, and is set
+  up as its documentation advises; the settings stand in `benchmarks/contenders.py`. What a producer is to enqueue is
+  there before its clock runs.
 """
 
 

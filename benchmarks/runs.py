@@ -69,7 +69,7 @@ def enqueue(bench: Bench, contender: Contender, count: int, folder: Path, rate_p
 
 def drain(bench: Bench, contender: Contender, *, processes: int, jobs: int) -> Drained:
     """Enqueue the jobs with those of the warm-up, then start the workers and measure them."""
-    bench.flush()
+    bench.renew()
     folder = bench.folder_for(contender.name)
     # The producer sends one job more, to connect.
     total = bench.scale.warm_up_jobs + jobs
@@ -103,7 +103,7 @@ def measured(bench: Bench, contender: Contender, fleet: Fleet, total: int, enque
 
 def latencies_ms(bench: Bench, contender: Contender, *, processes: int, rate_per_s: float, seconds: int) -> list[float]:
     """Let jobs come at a rate, and return how long each took from being sent to its recorded result."""
-    bench.flush()
+    bench.renew()
     folder = bench.folder_for(contender.name)
     with Fleet(contender.launch(processes, bench.address, folder)) as fleet:
         warm_up = round(rate_per_s)

@@ -69,13 +69,18 @@ class BatchParts:
 
 @dataclass(slots=True, kw_only=True)
 class BatchRun(Generic[QuestionT]):
-    """Run one batch. `left` are the attempts that were not claimed: the message is to ask for them again."""
+    """
+    Run one batch. `left` are the attempts that were not claimed: the message is to ask for them again.
+
+    `ordered` says that they stand in the order of their jobs already.
+    """
 
     parts: BatchParts
     kind: jobs.JobKind
     flow: AttemptFlow[QuestionT]
     after: Aftermath
     left: list[Wanted]
+    ordered: bool = False
     report: BatchReport = field(default_factory=BatchReport)
     #: What attempts raised that no flow may raise.
     failed: list[BaseException] = field(default_factory=list)
@@ -92,7 +97,7 @@ class BatchRun(Generic[QuestionT]):
         """
         pace, begun_at_ms = self.parts.batch.paces[self.kind], self._now_ms()
         self._end_at_ms = begun_at_ms + self.parts.batch.box_ms
-        if len(self.left) > pace.size:
+        if not self.ordered and len(self.left) > pace.size:
             self._put_in_order()
         while self.left and begun_at_ms < self._end_at_ms:
             self._share(pace.within(self._end_at_ms - begun_at_ms))

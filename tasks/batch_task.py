@@ -37,7 +37,14 @@ class BatchTask(RuntimeTask, Generic[QuestionT]):
     def run(self, **kwargs: object) -> None:
         """Run the batch; a message that is none is quarantined, and so is each pair that is none, alone."""
         message = self._decode(kwargs)
-        batch = BatchRun(parts=self._parts(), kind=self.kind, flow=self.flow(), after=self, left=list(message.wanted))
+        batch = BatchRun(
+            parts=self._parts(),
+            kind=self.kind,
+            flow=self.flow(),
+            after=self,
+            left=list(message.wanted),
+            ordered=message.ordered,
+        )
         try:
             batch.run()
         except (StorageUnavailableError, SoftTimeLimitExceeded):

@@ -54,7 +54,7 @@ def enqueue_many(
     try:
         for kind, queue, wanted in _messages(admitted, batch_size):
             crash_points.reach(CrashPoint.BEFORE_PUBLISH)
-            publishing.publish_batch(app, kind, queue, wanted)
+            publishing.publish_ordered(app, kind, queue, wanted)
             crash_points.reach(CrashPoint.AFTER_PUBLISH)
     except PublishError:
         warn(Event.PUBLISH_FAILED, queue=admitted[0].queue)

@@ -96,7 +96,11 @@ class PartnerGate:
             StorageUnavailableError: as `enter`; none of them is sent.
 
         """
-        entries = [(partner_id, self.new_token(), self._leased_gate(limits.gate)) for partner_id, limits in wanted]
+        token = self.new_token()
+        entries = [
+            (partner_id, f"{token}-{place}", self._leased_gate(limits.gate))
+            for place, (partner_id, limits) in enumerate(wanted)
+        ]
         # The gate comes first: a probe that was granted and then held back would block the circuit for a while.
         waits = self.gates.enter_many(entries)
         inside = {partner_id for (partner_id, _, _), held in zip(entries, waits, strict=True) if held is None}

@@ -16,7 +16,7 @@ from reliability.dead_letter import DEAD_LETTER_SCHEMA, DeadLetterRecord
 from reliability.errors import PublishError
 from storage.jobs import JobKind
 from tasks import countdowns, names, shown
-from tasks.batch_messages import JOBS, Wanted
+from tasks.batch_messages import JOBS, ORDERED, Wanted
 
 #: What a broken broker may raise while a message is sent, across the transports.
 PUBLISH_ERRORS: Final = (OperationalError, OSError)
@@ -49,12 +49,25 @@ def publish_batch(
         PublishError: if the broker did not take it; the rows stay due.
 
     """
-    countdown = countdowns.kept_by(app, countdown_s) or None
-    if len(wanted) > 1:
-        kwargs: dict[str, Any] = {JOBS: [list(pair) for pair in wanted]}
-        what = f"the wake-ups of {len(wanted)} jobs"
-        return _send(app, names.BATCH_TASK_OF_KIND[kind], queue, kwargs, what=what, countdown=countdown)
-    job_id, attempt = wanted[0]
+    _publish(app, kind, queue, {JOBS: [list(pair) for pair in wanted]}, countdowns.kept_by(app, countdown_s) or None)
+
+
+def publish_ordered(app: celery.Celery, kind: JobKind, queue: str, wanted: Sequence[Wanted]) -> None:
+    """
+    As `publish_batch`, for attempts in the order of (finalized_at, job id bytes): the worker need not look it up.
+
+    Raises:
+        PublishError: if the broker did not take it; the rows stay due.
+
+    """
+    _publish(app, kind, queue, {JOBS: [list(pair) for pair in wanted], ORDERED: True}, None)
+
+
+def _publish(app: celery.Celery, kind: JobKind, queue: str, batch: dict[str, Any], countdown: float | None) -> None:
+    if len(batch[JOBS]) > 1:
+        what = f"the wake-ups of {len(batch[JOBS])} jobs"
+        return _send(app, names.BATCH_TASK_OF_KIND[kind], queue, batch, what=what, countdown=countdown)
+    ((job_id, attempt),) = batch[JOBS]
     kwargs = {"job_id": job_id, "attempt": attempt}
     what = f"the wake-up of job {job_id!r}"
     return _send(app, names.TASK_OF_KIND[kind], queue, kwargs, what=what, task_id=job_id, countdown=countdown)

@@ -47,7 +47,6 @@ def _drained(bench: Bench, size: int) -> Drained:
     """Measure the first jobs of a backlog of which `size` are left at the end."""
     contender, total = contenders.CHIO, bench.scale.warm_up_jobs + bench.scale.jobs * _MORE_JOBS
     folder = bench.folder_for(f"{contender.name} {size}")
-    bench.flush()
     backlog_filler.fill(bench, contender, total + size, folder)
     # The disk would be busy for a minute with what a million jobs left in the append-only file.
     os.sync()

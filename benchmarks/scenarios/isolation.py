@@ -43,7 +43,7 @@ def _run(bench: Bench) -> Findings:
 
 
 def _p95_ms(bench: Bench, live: Contender, dead: Contender, receiver: Receiver, waiting: int) -> float:
-    bench.flush()
+    bench.renew()
     folder = bench.folder_for(live.name)
     if waiting:
         runs.enqueue(bench, dead, waiting, folder)

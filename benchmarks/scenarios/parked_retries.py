@@ -51,7 +51,7 @@ def _run(bench: Bench) -> Findings:
 
 
 def _growth_mb(bench: Bench, contender: Contender, waiting: Callable[[], int], count: int) -> float:
-    bench.flush()
+    bench.renew()
     folder = bench.folder_for(contender.name)
     with Fleet(contender.launch(_PROCESSES, bench.address, folder)) as fleet:
         runs.enqueue(bench, contender, _FIRST_JOBS, folder)

@@ -39,7 +39,7 @@ def _run(bench: Bench) -> Findings:
 
 
 def _attempts_per_s(bench: Bench, contender: Contender) -> float:
-    bench.flush()
+    bench.renew()
     folder = bench.folder_for(contender.name)
     runs.enqueue(bench, contender, bench.scale.retried_jobs, folder)
     tries = bench.client(effects.TRIES_DATABASE)

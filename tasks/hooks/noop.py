@@ -1,5 +1,7 @@
 """A settlement hook that accepts everything and does nothing, so that benchmarks measure the worker alone."""
 
+from collections.abc import Sequence
+
 from reliability.outcomes import Accepted, SettlementResult
 from reliability.settlement import SettlementObservation
 
@@ -13,3 +15,7 @@ class NoopSettlementHook:
         """Accept."""
         del observation
         return _ACCEPTED
+
+    def observe_many(self, observations: Sequence[SettlementObservation]) -> Sequence[SettlementResult]:
+        """Accept all of a slice with one call, as a hook with a bulk interface does: no thread is needed for any."""
+        return [_ACCEPTED] * len(observations)

@@ -40,8 +40,8 @@ def test_admitted_jobs_share_messages_in_the_order_of_their_finalisation(produce
     enqueue.enqueue_many(producer.app, producer.storage.jobs, jobs, 2)
 
     assert producer.sent == [
-        ("chio.settle.observe_many", "settlement", {"jobs": [["e", 0], ["d", 0]]}),
-        ("chio.settle.observe_many", "settlement", {"jobs": [["c", 0], ["b", 0]]}),
+        ("chio.settle.observe_many", "settlement", {"jobs": [["e", 0], ["d", 0]], "ordered": True}),
+        ("chio.settle.observe_many", "settlement", {"jobs": [["c", 0], ["b", 0]], "ordered": True}),
         ("chio.settle.observe", "settlement", {"job_id": "a", "attempt": 0}),
     ]
 
@@ -78,7 +78,7 @@ def test_only_what_is_new_is_woken(producer: Producer) -> None:
     )
 
     assert answers == [Admitted(), Duplicate(of=DuplicateOf.IN_LEDGER), Admitted()]
-    assert [kwargs for _, _, kwargs in producer.sent] == [{"jobs": [["b", 0], ["c", 0]]}]
+    assert [kwargs for _, _, kwargs in producer.sent] == [{"jobs": [["b", 0], ["c", 0]], "ordered": True}]
 
 
 def test_a_broker_that_is_down_costs_no_admission(producer: Producer) -> None:

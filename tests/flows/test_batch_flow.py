@@ -67,6 +67,18 @@ def test_jobs_run_in_the_order_of_their_finalisation(backend: Backend, count: in
     assert hook.asked == names(count)
 
 
+def test_an_order_that_the_message_tells_is_not_looked_up(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that packed in order saves its workers the question; slices are begun as the pairs stand."""
+    bench, hook = Bench(backend, concurrency=1), Hook()
+    batch = bench.of(hook, bench.admit(*names(90)))
+    batch.ordered = True
+    monkeypatch.setattr(bench.storage.jobs, "finalized_at_many", None)
+
+    batch.run()
+
+    assert hook.asked == names(90)
+
+
 def test_jobs_of_one_instant_run_in_the_order_of_their_ids_bytes(backend: Backend) -> None:
     """Ids are compared as bytes, capitals before small letters."""
     bench, hook = Bench(backend, concurrency=1), Hook()

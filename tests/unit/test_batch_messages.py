@@ -14,6 +14,20 @@ def test_pairs_are_read_in_order() -> None:
     assert (message.wanted, message.refused) == ([("b", 3), ("a", 2**32 - 1)], ())
 
 
+@pytest.mark.parametrize("said,ordered", [({}, False), ({"ordered": False}, False), ({"ordered": True}, True)])
+def test_a_message_may_say_that_its_pairs_are_in_order(said: dict[str, object], ordered: bool) -> None:
+    """Nothing said means that the worker has to look; a pair that is none changes nothing."""
+    for jobs in ([["a", 0]], [["a", 0], None]):
+        message = batch_messages.decode_batch({"jobs": jobs, **said})
+        assert (message.wanted, message.ordered) == ([("a", 0)], ordered)
+
+
+def test_an_order_that_is_neither_true_nor_false_is_refused() -> None:
+    """The message is quarantined whole, with the argument's name."""
+    with pytest.raises(InvalidMessageError, match="ordered: expected true or false, got a string"):
+        batch_messages.decode_batch({"jobs": [["a", 0]], "ordered": "true"})
+
+
 def test_a_thousand_pairs_are_read() -> None:
     """The most that a message may name is read; one more is refused whole."""
     jobs = [[f"rcpt-{number}", 0] for number in range(1_001)]

@@ -40,7 +40,7 @@ def test_file_is_admitted_and_announced(line: CommandLine, tmp_path: Path) -> No
         "problems": [],
         "problems_omitted": 0,
     }
-    assert line.published("settlement") == [{"jobs": [["a", 0], ["b", 0]]}]
+    assert line.published("settlement") == [{"jobs": [["a", 0], ["b", 0]], "ordered": True}]
 
 
 def test_standard_input_is_read(line: CommandLine) -> None:
