@@ -72,8 +72,11 @@ class Looks:
 
     browser: webdriver.Chrome
     address: str
+    screenshot: Path
     links: set[str] = field(default_factory=set)
     rows: str = ""
+    #: The source of the last page that showed jobs, hidden parts included.
+    source: str = ""
 
     def show(self, state: str) -> bool:
         """Load the list; tell whether a job has been seen in this state."""
@@ -83,31 +86,44 @@ class Looks:
             for link in self.browser.find_elements(By.CSS_SELECTOR, JOB_LINKS):
                 self.links.add(str(link.get_attribute("href")))
                 self.rows += link.find_element(By.XPATH, "./ancestor::tr").text
+        source = self.browser.page_source
+        if shows_jobs(source):
+            self.source = source
+            self.browser.save_screenshot(str(self.screenshot))
         return state in self.rows
+
+
+def shows_jobs(source: str) -> bool:
+    """Tell whether the source of a page names a task of jobs."""
+    return "chio.settle.observe" in source or "chio.deliver.send" in source
 
 
 def test_flower_shows_ids_and_states_and_no_payload(tmp_path: Path, browser: webdriver.Chrome) -> None:
     """The tasks page shows jobs by their ids with the states RETRY and SUCCESS; no page shows anything of a payload."""
     with DemoRun(tmp_path, "--keep") as demo:
         demo.wait_until(lambda: "Flower shows the tasks" in demo.output)
-        looks = Looks(browser, f"{demo.flower}/tasks")
-        demo.wait_until(lambda: looks.show("RETRY"))
+        looks = Looks(browser, f"{demo.flower}/tasks", tmp_path / "tasks.png")
+        demo.wait_until(lambda: looks.show("RETRY") and bool(looks.source))
         demo.wait_until(lambda: looks.show("SUCCESS"))
-        screenshot = tmp_path / "tasks.png"
-        browser.save_screenshot(str(screenshot))
-        shown = browser.page_source
         demo.wait_until(lambda: "keeps running" in demo.output)
-        pages = [shown, *(page_of(browser, link) for link in sorted(looks.links)[:3])]
+        pages = [page_of(demo, browser, link) for link in sorted(looks.links)[:3]]
 
-    assert screenshot.read_bytes().startswith(PNG)
-    assert looks.links
-    assert all("chio.settle.observe" in page or "chio.deliver.send" in page for page in pages)
-    seen = {value for value in payload_words() for page in pages if value in page}
+    assert looks.screenshot.read_bytes().startswith(PNG)
+    assert pages
+    seen = {value for value in payload_words() for page in [looks.source, *pages] if value in page}
     assert seen == set()
     assert demo.running() == []
 
 
-def page_of(browser: webdriver.Chrome, address: str) -> str:
-    """Open the page and return its whole source, hidden parts included."""
-    browser.get(address)
-    return str(browser.page_source)
+def page_of(demo: DemoRun, browser: webdriver.Chrome, address: str) -> str:
+    """Open the page of a job and return its whole source, hidden parts included."""
+    sources: list[str] = []
+
+    def is_there() -> bool:
+        # Now and then the browser has no document yet when it says that it has loaded the page.
+        browser.get(address)
+        sources.append(browser.page_source)
+        return shows_jobs(sources[-1])
+
+    demo.wait_until(is_there)
+    return sources[-1]
