@@ -52,7 +52,7 @@ class Composition:
                 before_waking=late.flush,
             ),
             (self.intake.flush,),
-            on_wake=self.pulse.ledger_reached,
+            on_reached=self.pulse.ledger_reached,
         )
 
     @property

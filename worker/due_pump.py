@@ -72,9 +72,9 @@ class DuePump:
     """
     Take turns. Knows neither Celery nor threads; every duty stands on its own, so one failure stops no other.
 
-    `on_wake` is told each turn in which the ledger takes writes: one that is full still answers. The first turn after
-    an outage wakes nothing, so that the pumps of all hosts get the time to record what waits on their disks before its
-    leases count as expired.
+    `on_reached` is called each turn in which the ledger takes writes: one that is full still answers. The first turn
+    after an outage wakes nothing, so that the pumps of all hosts get the time to record what waits on their disks
+    before its leases count as expired.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class DuePump:
         options: PumpOptions,
         extra_duties: Sequence[Callable[[], object]] = (),
         *,
-        on_wake: Callable[[], object] = lambda: None,
+        on_reached: Callable[[], object] = lambda: None,
     ) -> None:
         self._jobs = storage.jobs
         self._dead_letters = storage.dead_letters
         self._publisher = publisher
         self._options = options
-        self._on_wake = on_wake
+        self._on_reached = on_reached
         self._duties: tuple[Callable[[], object], ...] = (self.wake, self.mark, self.feed, *extra_duties)
         self._failing: set[str] = set()
         self._ledger_was_away = False
@@ -104,7 +104,7 @@ class DuePump:
         """Publish a message for each row that is due and has none; a full batch is followed by the next."""
         self._options.before_waking()
         self._jobs.check_writable()
-        self._on_wake()
+        self._on_reached()
         if self._ledger_was_away:
             self._ledger_was_away = False
             return

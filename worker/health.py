@@ -2,7 +2,8 @@
 Whether a worker lives and whether it is ready, told by a small file that `chio-worker health` and probes read.
 
 Live: the process writes its file and, while it consumes, its main loop turns. Ready: it is live, connected to its
-queues and reached the ledger lately. A worker that waits for a server is live and not ready: a restart would not help.
+queues, and its ledger took writes lately. A worker that waits for a server is live and not ready: a restart would not
+help.
 """
 
 import contextlib
@@ -80,7 +81,7 @@ class Pulse:
         self._facts.loop_turned_at_ms = self._now_ms()
 
     def ledger_reached(self) -> None:
-        """Note that the ledger answered."""
+        """Note that the ledger takes writes."""
         self._facts.ledger_reached_at_ms = self._now_ms()
 
     @property

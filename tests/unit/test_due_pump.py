@@ -263,7 +263,7 @@ def test_a_ledger_that_takes_writes_is_told() -> None:
     """Each turn tells it, though nothing is due, so that health can say when it was so last."""
     bench, told = Bench(), []
     options = PumpOptions(batch=1, mark_period_ms=1_000, republish_ms=1, queues=[])
-    pump = DuePump(bench.storage, bench.sent, options, on_wake=lambda: told.append(1))
+    pump = DuePump(bench.storage, bench.sent, options, on_reached=lambda: told.append(1))
 
     pump.turn()
     pump.turn()
@@ -281,7 +281,7 @@ def test_a_ledger_that_takes_no_writes_is_not_told(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(bench.storage.jobs, "check_writable", check_writable)
     options = PumpOptions(batch=1, mark_period_ms=1_000, republish_ms=1, queues=[])
-    pump = DuePump(bench.storage, bench.sent, options, on_wake=lambda: told.append(1))
+    pump = DuePump(bench.storage, bench.sent, options, on_reached=lambda: told.append(1))
     during = [pump.turn() for _ in range(3)]
     told_during = list(told)
     full.clear()
